@@ -1,0 +1,1 @@
+"""Harnesses: the programs that run turns. Each kind turns a turn's request into lines; `wire` says what lines mean."""

@@ -1,0 +1,279 @@
+"""Budgets: a call that means to pay reserves first; what is settled or reserved counts as spent (ruling 19).
+
+The verdicts are those of `facts.payments`, which also fill the table `payments`: there is no second opinion. A
+reservation is appended to the persona's `spend-…` partition with the position that the check saw, so of two
+concurrent calls only one passes on the same sight. Without a budget for the asset nothing may be spent.
+"""
+
+import threading
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from control.context import ControlContext
+from control.dispatches import LiveDispatch
+from control.edges import append_edge
+from facts import codec
+from facts.catalog import TABLES
+from facts.events import PaymentReceipt, PaymentRequired, Refusal, SpendReleased, SpendReserved
+from facts.fold import Fold, Row
+from facts.partition import open_fold
+from facts.payments import SPEND_PREFIX, Settled, Spending, spend_partition
+from facts.trust import Trust
+from polyc.errors import ConflictError, RefusedError
+from polyc.limits import RESERVATION_LIFETIME_S, RESERVATION_RETRIES_MAX
+
+BUDGETS_PARTITION: Final = "budgets"
+_RESERVATION: Final = TABLES["reservations"].column_names
+_BUDGET: Final = TABLES["budgets"].column_names
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """What a call is asked to pay."""
+
+    tool_call_id: str
+    amount_base_units: int
+    asset: str
+    network: str
+    payee: str
+    resource: str
+    tool_name: str | None = None
+    decimals: int | None = None
+    payer: str | None = None
+    scheme: str | None = None
+
+
+class SpendingDesk:
+    """What was spent, kept up to date from the log; one check at a time in this process."""
+
+    def __init__(self, context: ControlContext, trust: Trust) -> None:
+        self._context = context
+        self._trust = trust
+        self._lock = threading.Lock()
+        self._spending = Spending(trust)
+        self._folds: dict[str, Fold] = {}
+        self._cursor = 0
+
+    def reserve(self, dispatch: LiveDispatch, ask: Ask) -> str | None:
+        """The reservation's id; None when a budget does not allow it, which is then on record as a refusal.
+
+        1. What is known now; reservations whose time is over are released. 2. Every budget that applies has room.
+        3. The reservation, on the sight of step 1. 4. The conversation learns what was asked.
+        """
+        with self._lock:
+            for _ in range(RESERVATION_RETRIES_MAX):
+                # 1
+                seen = self._refresh(dispatch.persona_id)
+                # 2
+                rule = self._objection(dispatch, ask)
+                if rule is not None:
+                    self._refuse(dispatch, ask, rule=rule)
+                    return None
+                # 3
+                reservation_id = self._context.new_id()
+                try:
+                    self._reserve(dispatch, ask, reservation_id=reservation_id, seen=seen)
+                except ConflictError:
+                    continue
+                # 4
+                try:
+                    append_edge(self._context, dispatch, [self._required(dispatch, ask, reservation_id)])
+                except BaseException:
+                    self._release(dispatch.persona_id, reservation_id, outcome="released")
+                    raise
+                return reservation_id
+        raise RefusedError("too many payments at once", code="resource_exhausted")
+
+    def receive(
+        self, dispatch: LiveDispatch, *, tool_call_id: str, form: str, receipt: str, reference: str | None
+    ) -> bool:
+        """Record a receipt as it came; True when it settled its payment. It may come after the turn's end."""
+        event = PaymentReceipt(
+            id=self._context.new_id(),
+            dispatch_id=dispatch.dispatch_id,
+            tool_call_id=tool_call_id,
+            format=form,
+            receipt=receipt,
+            reference=reference,
+        )
+        ack = append_edge(self._context, dispatch, [event], late=True)
+        with self._lock:
+            self._refresh(dispatch.persona_id)
+            settled = next(
+                (
+                    item
+                    for item in self._spending.payments(partition=dispatch.partition)
+                    if item.index == ack.first_index
+                ),
+                None,
+            )
+            if settled is not None and settled.reservation_id is not None:
+                self._settle(dispatch.persona_id, settled)
+        return settled is not None
+
+    def _refresh(self, persona_id: str) -> int:
+        """Read on to the log's end, release what is over; returns the position of the persona's reservations."""
+        self._read()
+        now = datetime.fromtimestamp(self._context.clock.now_us() / 1_000_000, UTC)
+        for row in self._reservations(persona_id):
+            expires_at = _of(row, "expires_at")
+            if isinstance(expires_at, datetime) and expires_at <= now:
+                self._release(persona_id, str(_of(row, "reservation_id")), outcome="expired")
+        self._read()
+        return self._spending.next_position(spend_partition(persona_id)) - 1
+
+    def _read(self) -> None:
+        size = self._context.journal.size()
+        if size <= self._cursor:
+            return
+        with self._context.index.view():
+            self._trust_keys_are_current()
+        for record in self._context.journal.read_all(from_index=self._cursor, to_index=size):
+            if record.partition.startswith(SPEND_PREFIX) or record.partition == BUDGETS_PARTITION:
+                fold = self._folds.get(record.partition)
+                if fold is None:
+                    fold = self._folds[record.partition] = open_fold(record.partition, self._trust)
+                fold.apply(record)
+            self._spending.take([record])
+        self._cursor = size
+
+    def _trust_keys_are_current(self) -> None:
+        assert self._trust.keys is self._context.index.keys, "one key ring, kept up to date by the index"
+
+    def _objection(self, dispatch: LiveDispatch, ask: Ask) -> str | None:
+        """The rule that forbids the payment, or None."""
+        applying = [row for row in self._budgets() if self._applies(row, dispatch, ask)]
+        if not any(_of(row, "subject_kind", _BUDGET) in {"persona", "conversation"} for row in applying):
+            return "no_budget"
+        for row in applying:
+            limit = _of(row, "amount_base_units", _BUDGET)
+            if self._spent(row, dispatch, ask) + ask.amount_base_units > int(str(limit)):
+                return f"{_of(row, 'subject_kind', _BUDGET)}_budget"
+        return None
+
+    def _budgets(self) -> list[Row]:
+        fold = self._folds.get(BUDGETS_PARTITION)
+        return [] if fold is None else fold.rows()["budgets"]
+
+    def _applies(self, row: Row, dispatch: LiveDispatch, ask: Ask) -> bool:
+        subject = {"persona": dispatch.persona_id, "conversation": dispatch.partition, "wallet": ask.payer}
+        kind = str(_of(row, "subject_kind", _BUDGET))
+        return (
+            _of(row, "subject", _BUDGET) == subject.get(kind)
+            and _of(row, "asset", _BUDGET) == ask.asset
+            and _of(row, "network", _BUDGET) == ask.network
+        )
+
+    def _spent(self, row: Row, dispatch: LiveDispatch, ask: Ask) -> int:
+        """What this budget's subject has settled in its window, and all that is reserved for it."""
+        kind, window_s = _of(row, "subject_kind", _BUDGET), _of(row, "window_s", _BUDGET)
+        since = None
+        if isinstance(window_s, int):
+            since = datetime.fromtimestamp(self._context.now_s(), UTC) - timedelta(seconds=window_s)
+        if kind == "persona":
+            return self._spending.spent(asset=ask.asset, network=ask.network, persona=dispatch.persona_id, since=since)
+        settled = self._spending.payments(
+            asset=ask.asset,
+            network=ask.network,
+            partition=dispatch.partition if kind == "conversation" else None,
+            payer=ask.payer if kind == "wallet" else None,
+            since=since,
+        )
+        return sum(item.amount for item in settled) + self._reserved(dispatch, ask, kind=str(kind))
+
+    def _reserved(self, dispatch: LiveDispatch, ask: Ask, *, kind: str) -> int:
+        """Open reservations of a conversation; a wallet's are not told apart, so all of the persona's count for it."""
+        paid = {item.reservation_id for item in self._spending.payments()}
+        if kind == "conversation":
+            partitions = [name for name in self._folds if name.startswith(SPEND_PREFIX)]
+        else:
+            partitions = [spend_partition(dispatch.persona_id)]
+        return sum(
+            int(str(_of(row, "amount_base_units")))
+            for partition in partitions
+            for row in self._open(partition)
+            if (_of(row, "asset"), _of(row, "network")) == (ask.asset, ask.network)
+            and _of(row, "reservation_id") not in paid
+            and (kind != "conversation" or _of(row, "conversation_partition") == dispatch.partition)
+        )
+
+    def _reservations(self, persona_id: str) -> list[Row]:
+        return self._open(spend_partition(persona_id))
+
+    def _open(self, partition: str) -> list[Row]:
+        fold = self._folds.get(partition)
+        return [] if fold is None else [row for row in fold.rows()["reservations"] if _of(row, "status") == "open"]
+
+    def _reserve(self, dispatch: LiveDispatch, ask: Ask, *, reservation_id: str, seen: int) -> None:
+        expires_at = self._context.clock.now_us() / 1_000_000 + RESERVATION_LIFETIME_S
+        event = SpendReserved(
+            id=reservation_id,
+            reservation_id=reservation_id,
+            conversation_id=dispatch.partition,
+            tool_call_id=ask.tool_call_id,
+            amount_base_units=str(ask.amount_base_units),
+            asset=ask.asset,
+            network=ask.network,
+            expires_at=datetime.fromtimestamp(expires_at, UTC),
+        )
+        self._context.control.append(spend_partition(dispatch.persona_id), [codec.encode(event)], expected=seen)
+
+    def _required(self, dispatch: LiveDispatch, ask: Ask, reservation_id: str) -> PaymentRequired:
+        return PaymentRequired(
+            id=self._context.new_id(),
+            dispatch_id=dispatch.dispatch_id,
+            tool_call_id=ask.tool_call_id,
+            amount_base_units=str(ask.amount_base_units),
+            asset=ask.asset,
+            network=ask.network,
+            payee=ask.payee,
+            resource=ask.resource,
+            decimals=ask.decimals,
+            payer=ask.payer,
+            scheme=ask.scheme,
+            reservation_id=reservation_id,
+        )
+
+    def _refuse(self, dispatch: LiveDispatch, ask: Ask, *, rule: str) -> None:
+        event = Refusal(
+            id=self._context.new_id(),
+            dispatch_id=dispatch.dispatch_id,
+            request_id=ask.tool_call_id,
+            tool_call_id=ask.tool_call_id,
+            tool_name=ask.tool_name,
+            stage="budget",
+            rule=rule,
+            reason="over_budget" if rule != "no_budget" else "no_budget",
+        )
+        append_edge(self._context, dispatch, [event])
+
+    def _settle(self, persona_id: str, settled: Settled) -> None:
+        assert settled.reservation_id is not None, "checked by the caller"
+        transaction = settled.nonce.removeprefix(f"{settled.network} ")
+        self._end(
+            persona_id,
+            SpendReleased(
+                id=self._context.new_id(),
+                reservation_id=settled.reservation_id,
+                outcome="settled",
+                network=settled.network,
+                transaction=transaction,
+            ),
+        )
+
+    def _release(self, persona_id: str, reservation_id: str, *, outcome: str) -> None:
+        assert outcome in {"released", "expired"}, "settling names its transaction"
+        event = SpendReleased(
+            id=self._context.new_id(),
+            reservation_id=reservation_id,
+            outcome="released" if outcome == "released" else "expired",
+        )
+        self._end(persona_id, event)
+
+    def _end(self, persona_id: str, event: SpendReleased) -> None:
+        self._context.control.append(spend_partition(persona_id), [codec.encode(event)])
+
+
+def _of(row: Row, column: str, names: tuple[str, ...] = _RESERVATION) -> object:
+    return row[names.index(column)]

@@ -1,0 +1,1 @@
+"""What the journal's bytes mean: the event vocabulary, the codec, the folds and the catalog of their tables. Pure."""

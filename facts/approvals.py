@@ -1,0 +1,107 @@
+"""The table `approvals`, and what payments ask: was this call approved before it was paid.
+
+A request has one outcome: the first decision that finds it open, within its turn. Requests of one native id in one
+turn are decided in their order. A decision that finds no open request changes nothing.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from facts.call_ids import qualified, renumbered
+from facts.events import ApprovalDecided, ApprovalRequested
+from facts.fold import Row
+from facts.intake import utc
+from facts.turns import End
+
+POSITION, TURN, AT, REQUEST_ID, NATIVE = 2, 3, 4, 5, 12
+
+
+class Request(msgspec.Struct):
+    """A request, open or decided."""
+
+    place: Row
+    native: str
+    tool_name: str
+    requested_at: datetime | None
+    outcome: str | None = None
+    decided_at: datetime | None = None
+    decided_by: str | None = None
+    reason: str | None = None
+    paid: bool = False
+
+
+class Approvals(msgspec.Struct):
+    """The approvals of one incarnation of a conversation, of all turns."""
+
+    partition: str
+    requests: list[Request] = []
+    by_call: dict[str, list[int]] = {}  # native id -> its requests
+    repeated: dict[str, bool] = {}
+
+    def request(self, event: ApprovalRequested, place: Row) -> None:
+        """Take a request of an open turn."""
+        places = self.by_call.setdefault(event.request_id, [])
+        places.append(len(self.requests))
+        if len(places) > 1:
+            self.repeated[event.request_id] = True
+        self.requests.append(Request(place, event.request_id, event.tool_name, utc(event.occurred_at) or place[AT]))
+
+    def decide(self, event: ApprovalDecided, place: Row) -> str | None:
+        """Take a decision of an open turn; the kind of anomaly when no request is open."""
+        for number in self.by_call.get(event.request_id, ()):
+            request = self.requests[number]
+            if request.place[TURN] == place[TURN] and request.outcome is None:
+                request.outcome = event.outcome
+                request.decided_at = utc(event.occurred_at) or place[AT]
+                request.decided_by, request.reason = event.decided_by, event.reason
+                return None
+        return "decision_without_request"
+
+    def spend(self, native: str, turn: str) -> tuple[int | None, str]:
+        """The approved request of this call and turn that no payment used yet, or None and why there is none.
+
+        An approval pays for one payment and no second.
+        """
+        state = "never_requested"
+        for place in self.by_call.get(native, ()):
+            request = self.requests[place]
+            if request.place[TURN] != turn:
+                continue
+            if request.outcome == "approved" and not request.paid:
+                request.paid = True
+                return place, "approved"
+            state = "used_before" if request.paid else request.outcome or "undecided"
+        return None, state
+
+    def call_id(self, native: str, turn: str, *, request: int | None, shown: Mapping[int, str]) -> str | None:
+        """The id that a payment of this call shows: its request's, or that of the call's first request in the turn.
+
+        `shown` gives the ids of the rows of `approvals` by position.
+        """
+        places = [request] if request is not None else self.by_call.get(native, [])
+        for place in places:
+            row = self.requests[place].place
+            if row[TURN] == turn and row[POSITION] in shown:
+                return shown[row[POSITION]]
+        return qualified(self.partition, native)
+
+    def rows(self, committed: Mapping[str, End]) -> list[Row]:
+        """One row a request of a committed turn."""
+        rows: list[Row] = [
+            (
+                *request.place,
+                qualified(self.partition, request.native),
+                request.tool_name,
+                request.outcome,
+                request.requested_at,
+                request.decided_at,
+                request.decided_by,
+                request.reason,
+                request.native,
+            )
+            for request in self.requests
+            if request.place[TURN] in committed
+        ]
+        return renumbered(rows, committed=committed, repeated=self.repeated, id_column=REQUEST_ID, native_column=NATIVE)

@@ -1,0 +1,53 @@
+"""Events to bytes and back. The header's number and the payload's tag must agree (ruling 3).
+
+Decoding ignores unknown fields (a newer writer's), refuses missing ones, and returns None for a type this version
+does not know: such events are kept, counted, never folded, never fatal.
+"""
+
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from facts.events import AnyEvent
+from polyc.appending import Draft
+from polyc.errors import CorruptError
+from polyc.vocabulary import BY_CODE, BY_KIND
+
+_encoder: Final = msgspec.json.Encoder()
+
+
+class _Nobody(msgspec.Struct, frozen=True, tag_field="type", tag="-"):
+    """The other half of a union of two, so that a payload must bear its tag; no payload is ever one."""
+
+    never: Annotated[int, msgspec.Meta(ge=1, le=0)]
+
+
+def _decoder(event: Any) -> msgspec.json.Decoder[AnyEvent]:
+    return msgspec.json.Decoder(event | _Nobody)
+
+
+DECODERS: Final[dict[int, msgspec.json.Decoder[AnyEvent]]] = {
+    BY_KIND[str(event.__struct_config__.tag)].code: _decoder(event) for event in AnyEvent.__args__
+}
+MALFORMED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+
+
+def encode(event: AnyEvent, *, closes_fence: bool = False) -> Draft:
+    """The draft of an event: its type's number and its JSON."""
+    return Draft(BY_KIND[str(event.__struct_config__.tag)].code, _encoder.encode(event), closes_fence)
+
+
+def decode(event_type: int, payload: bytes, *, place: str) -> AnyEvent | None:
+    """The event of a payload; None for an unknown type, CorruptError for a known one that does not fit."""
+    decoder = DECODERS.get(event_type)
+    if decoder is None:
+        return None
+    try:
+        return decoder.decode(payload)
+    except MALFORMED:
+        raise malformed(event_type, place=place) from None
+
+
+def malformed(event_type: int, *, place: str) -> CorruptError:
+    """The fault of a payload that does not fit its type; never shows the payload."""
+    return CorruptError(f"payload is not a {BY_CODE[event_type].kind} event", place=place, kind="payload")

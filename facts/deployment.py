@@ -1,0 +1,144 @@
+"""The fold of a deployment-wide partition: keys, personas, routines, credentials, query audit, imports, budgets.
+
+Which partition folds into what stands in one table; an event that stands in a partition of another kind is counted
+as misplaced. The journal's notices may stand in any of them.
+"""
+
+from typing import Any, Final, NamedTuple, Protocol
+
+import msgspec
+
+from facts.anomalies import Anomalies
+from facts.budgets import Budgets
+from facts.events import Erased, Gap, Recovery
+from facts.fold import Rows
+from facts.intake import Handle, Intake, Standing
+from facts.keys import SignerKeys
+from facts.notices import Notices
+from facts.place import Place
+from facts.query_audit import QueryAudit
+from facts.registry import Credentials, Imports, Personas, Prices, Routines, Wallets
+from facts.trust import Trust
+from polyc.entry import Record
+from polyc.errors import CorruptError
+from polyc.vocabulary import BY_CODE
+
+
+class Registry(Protocol):
+    """The fold of one kind of partition."""
+
+    def apply(self, event: Any, place: Place) -> str | None:
+        """Take an event; the kind of anomaly when it changes nothing (or is odd)."""
+
+    def rows(self) -> Rows:
+        """The tables as they stand."""
+
+
+class Nothing(msgspec.Struct):
+    """A partition whose events this version folds into nothing."""
+
+    def apply(self, _event: Any, _place: Place) -> str | None:
+        """Take nothing: no type of event belongs here, the intake counts them as misplaced."""
+        raise AssertionError("no event belongs in such a partition")
+
+    def rows(self) -> Rows:
+        """No table."""
+        return {}
+
+
+class Kind(NamedTuple):
+    """A kind of partition: its name or prefix, its events, its fold."""
+
+    prefix: str
+    events: tuple[str, ...]
+    fold: type[Any]
+
+
+KINDS: Final = (
+    Kind("sys-keys", ("key_added", "key_revoked"), SignerKeys),
+    Kind("personas", ("persona_recorded",), Personas),
+    Kind("routines", ("routine_recorded", "routine_run", "routine_step"), Routines),
+    Kind("credentials-", ("credential",), Credentials),
+    Kind("query-audit-", ("query_intent", "query_outcome"), QueryAudit),
+    Kind("imports", ("import_quarantined",), Imports),
+    Kind("wallets", ("wallet_link",), Wallets),
+    Kind("spend-", ("budget_set", "spend_reserved", "spend_released"), Budgets),
+    Kind("budgets", ("budget_set",), Budgets),
+    Kind("prices", ("price_set",), Prices),
+)
+NOTICES: Final = ("gap", "recovery", "erased")
+_OTHER: Final = Kind("", (), Nothing)
+
+
+def kind_of(partition: str) -> Kind:
+    """Which kind of partition a name is."""
+    return next((kind for kind in KINDS if partition.startswith(kind.prefix)), _OTHER)
+
+
+class DeploymentFold:
+    """A `facts.fold.Fold` over one deployment-wide partition."""
+
+    __slots__ = ("_anomalies", "_intake", "_kind", "_notices", "_partition", "_registry", "_trust")
+
+    def __init__(self, partition: str, trust: Trust) -> None:
+        self._partition = partition
+        self._trust = trust
+        self._kind = kind_of(partition)
+        self._hold(Standing(), Anomalies(), Notices(partition, ""), self._kind.fold())
+
+    def _hold(self, standing: Standing, anomalies: Anomalies, notices: Notices, registry: Registry) -> None:
+        self._anomalies, self._notices, self._registry = anomalies, notices, registry
+        self._intake = Intake(
+            self._partition, self._trust, standing=standing, anomalies=anomalies, handler_of=self._handler_of
+        )
+
+    def _handler_of(self, code: int) -> Handle | None:
+        known = BY_CODE.get(code)
+        if known is None:
+            return None
+        if known.kind in NOTICES:
+            return self._noticed
+        return self._register if known.kind in self._kind.events else None
+
+    def apply(self, record: Record) -> None:
+        """Take the next record; CorruptError (with its place) for a poison event."""
+        if record.position == 1 and self._intake.starts(record):
+            name = record.incarnation.hex()
+            self._hold(Standing(record.incarnation), Anomalies(), Notices(self._partition, name), self._kind.fold())
+        self._intake.take(record)
+
+    def _register(self, event: Any, record: Record) -> None:
+        intake = self._intake
+        place = Place(self._partition, intake.incarnation, record.position, record.index, intake.at)
+        if kind := self._registry.apply(event, place):
+            intake.count(kind, record)
+
+    def _noticed(self, event: Gap | Recovery | Erased, record: Record) -> None:
+        self._notices.notice(event, record.position, self._intake.at)
+
+    def rows(self) -> Rows:
+        """The rows of every table that the partition fills."""
+        return {
+            **self._registry.rows(),
+            "journal_notices": list(self._notices.entries),
+            "anomalies": self._anomalies.rows(self._partition, self._intake.incarnation),
+        }
+
+    def snapshot(self) -> bytes:
+        """The fold's state; an optimisation, never evidence."""
+        state = (self._partition, self._intake.standing, self._anomalies, self._notices, self._registry)
+        return msgspec.msgpack.encode(state)
+
+    @classmethod
+    def resume(cls, partition: str, trust: Trust, snapshot: bytes) -> "DeploymentFold":
+        """The fold as it was when the snapshot was taken; CorruptError when it is not one of this partition."""
+        fold = cls(partition, trust)
+        shape: Any = tuple.__class_getitem__((str, Standing, Anomalies, Notices, fold._kind.fold))
+        try:
+            name, *state = msgspec.msgpack.decode(snapshot, type=shape)
+        except (msgspec.DecodeError, RecursionError):
+            raise CorruptError("not a snapshot of this fold", place=partition, kind="snapshot") from None
+        if name != partition:
+            raise CorruptError("snapshot of another partition", place=partition, kind="snapshot")
+        fold._hold(*state)
+        return fold

@@ -1,0 +1,26 @@
+"""What a fold is: a pure, incremental function from the records of one partition to rows.
+
+No clock, no chance, no I/O, no engine, no logging. `apply` takes records in order, each once; `rows` gives the rows
+of every table the fold fills as they stand now, as tuples in the catalog's column order, ordered by position (state
+tables: by key). Applying one by one, in batches or after `resume(snapshot())` gives equal rows.
+"""
+
+from typing import Any, Protocol
+
+from polyc.entry import Record
+
+Row = tuple[Any, ...]  # a column is text, int, bool, datetime, Decimal, bytes or None; the catalog says which
+Rows = dict[str, list[Row]]
+
+
+class Fold(Protocol):
+    """One partition's way from records to rows."""
+
+    def apply(self, record: Record) -> None:
+        """Take the next record; CorruptError (with its place) for a poison event."""
+
+    def rows(self) -> Rows:
+        """The rows as of the records applied so far, by table name; tables without rows may be absent."""
+
+    def snapshot(self) -> bytes:
+        """The fold's state; an optimisation, never evidence."""

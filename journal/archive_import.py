@@ -1,0 +1,190 @@
+"""`polyc import-archive`: archive files become a journal with the same entries, checkpoints and root, somewhere else.
+
+Nothing in the files is believed: frames by their checksums, entries by their chains, the whole by the log's signed
+checkpoints and every author's signature (level V2) before the journal gets its name. Without the log's private key the
+new journal can be read and verified, not appended to.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import apsw
+
+from journal import archive
+from journal.database import explained, open_writer
+from journal.port import RawEntry
+from journal.tree import Tree
+from journal.verify import verify_file
+from polyc import entry, note
+from polyc.dataroot import Policy
+from polyc.durable import sync_file, sync_folder
+from polyc.entry import FLAG_CLOSES_FENCE, FLAG_LAST, Header
+from polyc.errors import CorruptError, RefusedError
+from polyc.merkle import Frontier
+
+ENTRIES_PER_TRANSACTION: Final = 16_384
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """The imported journal's size and root, and what was cut off the last file's end."""
+
+    size: int
+    root: str
+    files: int
+    torn_bytes: int
+
+
+def import_archive(
+    folder: Path, path: Path, *, policy: Policy, progress: Callable[[int, int], None] | None = None
+) -> Imported:
+    """Build the journal file `path` from the archive in `folder`.
+
+    1. There is no journal yet. 2. The files join without a gap. 3. Every frame, entry and checkpoint is taken over.
+    4. The result verifies at V2 against the policy. 5. It gets its name.
+    """
+    # 1.
+    if path.exists():
+        raise RefusedError(f"there is a journal at {path}", code="failed_precondition")
+    # 2.
+    files = _chain_of(folder)
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    temporary = path.with_name(f"{path.name}.importing")
+    for leftover in (temporary, *(temporary.with_name(temporary.name + end) for end in ("-wal", "-shm"))):
+        leftover.unlink(missing_ok=True)  # of an import that was interrupted
+    # 3.
+    with explained(place=str(temporary)):
+        connection = open_writer(temporary, origin=policy.origin)
+        try:
+            builder = _Builder(connection, origin=policy.origin)
+            torn_bytes = 0
+            for number, file in enumerate(files, start=1):
+                found = archive.scan(file.read_bytes(), place=file.name)
+                if found.torn_bytes and number < len(files):
+                    raise CorruptError("a file in the middle is cut short", place=file.name, kind="archive_gap")
+                torn_bytes = found.torn_bytes
+                builder.take(found.frames, place=file.name)
+                if progress is not None:
+                    progress(number, len(files))
+            builder.finish()
+        finally:
+            connection.close()
+    # 4.
+    report = verify_file(temporary, policy=policy, level="V2")
+    if not report.ok:
+        fault = report.faults[0]
+        raise CorruptError(fault.detail.removeprefix(f"{fault.place}: "), place=fault.place, kind=fault.kind)
+    # 5.
+    sync_file(temporary)
+    temporary.rename(path)
+    sync_folder(path.parent)
+    return Imported(size=report.entries, root=report.root, files=len(files), torn_bytes=torn_bytes)
+
+
+def _chain_of(folder: Path) -> list[Path]:
+    """The files that join from index 0 on; of two that start alike the longer one."""
+    longest: dict[int, tuple[int, Path]] = {}
+    for file in sorted(folder.glob(f"*{archive.SUFFIX}")):
+        start, _dash, end = file.stem.partition("-")
+        if not start.isdecimal() or not end.isdecimal():
+            raise CorruptError("not an archive file's name", place=file.name, kind="archive_name")
+        if int(end) > longest.get(int(start), (0, file))[0]:
+            longest[int(start)] = (int(end), file)
+    files, at = [], 0
+    while at in longest:
+        at, file = longest[at]
+        files.append(file)
+    if not files:
+        raise RefusedError(f"no archive that starts at index 0 in {folder}", code="not_found")
+    if beyond := [start for start in longest if start > at]:
+        raise CorruptError("archive files are missing", place=f"index {at} to {min(beyond)}", kind="archive_gap")
+    return files
+
+
+class _Builder:
+    """Fills the tables from entries in the order of the log."""
+
+    def __init__(self, connection: apsw.Connection, *, origin: str) -> None:
+        self._connection = connection
+        self._origin = origin
+        self._tree = Tree(Frontier(), [b""] * 8)
+        self._parts: dict[tuple[str, bytes], list[Any]] = {}
+        self._current: dict[str, bytes] = {}
+        self._open: dict[tuple[str, bytes], list[int]] = {}  # first position and index of the append under way
+        self._size = 0
+        self._uncommitted = 0
+        connection.execute("BEGIN IMMEDIATE")
+
+    def take(self, frames: tuple[archive.Frame, ...], *, place: str) -> None:
+        """One file's frames; a file without a whole checkpoint has nothing to take."""
+        if not frames:
+            return
+        if archive.decode_head(frames[0], origin=self._origin, place=place) != self._size:
+            raise CorruptError(f"does not go on at index {self._size}", place=place, kind="archive_gap")
+        for item in archive.items(frames, place=place):
+            if isinstance(item, RawEntry):
+                self._entry(item, place=place)
+            else:
+                self._checkpoint(*item, place=place)
+
+    def finish(self) -> None:
+        """Write the heads and commit."""
+        for (name, incarnation), part in self._parts.items():
+            pid, position, leaf, first, last, opener = part
+            current = int(self._current[name] == incarnation)
+            self._connection.execute(
+                "INSERT INTO part VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                (pid, name, incarnation, position + 1, leaf, first, last, opener, current),
+            )
+        self._connection.execute("COMMIT")
+
+    def _entry(self, raw: RawEntry, *, place: str) -> None:
+        if raw.index != self._size:
+            raise CorruptError(f"index {self._size} expected, got {raw.index}", place=place, kind="gap")
+        header = entry.decode_header(raw.header, place=place)
+        key = (header.partition, header.incarnation)
+        part = self._parts.get(key)
+        if part is None:
+            part = self._parts[key] = [len(self._parts) + 1, 0, b"", raw.index, raw.index, header.key_id]
+            self._current[header.partition] = header.incarnation
+        leaf = entry.leaf_hash(raw.header)
+        part[1], part[2], part[4] = header.position, leaf, raw.index
+        self._connection.execute(
+            "INSERT INTO entry (pid, position, idx, header, salt, payload) VALUES (?, ?, ?, ?, ?, ?)",
+            (part[0], header.position, raw.index, raw.header, raw.salt, raw.payload),
+        )
+        for tile in self._tree.extend([leaf]):
+            self._connection.execute("INSERT INTO tile (level, n, hashes) VALUES (?, ?, ?)", tile)
+        self._size += 1
+        self._append(part[0], key, header, raw.signature)
+
+    def _append(self, pid: int, key: tuple[str, bytes], header: Header, signature: bytes) -> None:
+        first = self._open.setdefault(key, [header.position, self._size - 1])
+        if not header.flags & FLAG_LAST:
+            return
+        del self._open[key]
+        count = header.position - first[0] + 1
+        self._connection.execute(
+            "INSERT INTO append (pid, append_id, position, idx, n, sig) VALUES (?, ?, ?, ?, ?, ?)",
+            (pid, header.append_id, first[0], first[1], count, signature),
+        )
+        if header.flags & FLAG_CLOSES_FENCE:
+            self._connection.execute("INSERT OR IGNORE INTO fence VALUES (?, ?)", (pid, header.fence))
+
+    def _checkpoint(self, text: str, lines: list[str], *, place: str) -> None:
+        checkpoint = note.decode_checkpoint(note.parse_note(text, place=place).text, place=place)
+        frontier = self._tree.frontier
+        if (checkpoint.size, checkpoint.root) != (self._size, frontier.root()):
+            raise CorruptError(
+                "the entries do not give the checkpoint's root", place=f"checkpoint {checkpoint.size}", kind="root"
+            )
+        self._connection.execute(
+            "INSERT INTO checkpoint VALUES (?, ?, ?)", (self._size, text, b"".join(frontier.nodes))
+        )
+        self._connection.executemany("INSERT INTO cosignature VALUES (?, ?)", [(self._size, line) for line in lines])
+        if self._size - self._uncommitted >= ENTRIES_PER_TRANSACTION:
+            self._connection.execute("COMMIT")
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._uncommitted = self._size

@@ -1,0 +1,146 @@
+"""What a journal shows before it is trusted to go on: its WAL, its latest checkpoint, its tail, its heads.
+
+A torn tail (bytes past the last commit) is SQLite's to cut: it was never acknowledged. Damage at or below a
+checkpoint is corruption: stop, name it, remove nothing (ruling 10).
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import apsw
+
+from journal.database import row, rows
+from journal.reading import SqliteReader
+from journal.records import Chain, place_of
+from journal.tree import Tree, load_tree
+from journal.wal import WalReport, inspect_wal
+from polyc import note
+from polyc.errors import CorruptError
+from polyc.keyring import KeyRing
+from polyc.limits import TAIL_VERIFIED_ENTRIES_MAX
+from polyc.merkle import EMPTY_ROOT, Frontier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tail:
+    """A verified end of the log: the tree and the checkpoint note ("" for an empty log)."""
+
+    tree: Tree
+    note: str
+
+
+def check_wal(path: Path) -> WalReport:
+    """What the write-ahead log holds.
+
+    CorruptError when SQLite would silently drop committed transactions behind a damaged frame.
+    """
+    report = inspect_wal(path.with_name(path.name + "-wal"))
+    if report.interior_damage is not None:
+        raise CorruptError(
+            f"frame {report.interior_damage} of the write-ahead log is damaged, and committed ones follow it",
+            place=f"{path.name}-wal@{report.interior_damage}",
+            kind="wal",
+            hint="keep the files; restore a backup or export what verifies",
+        )
+    return report
+
+
+def log_verifiers(origin: str, keys: KeyRing, *, size: int, first_log_key: bytes) -> list[note.Verifier]:
+    """The verifiers of the keys that may sign a checkpoint of this size: log keys valid at its last index.
+
+    The policy's log key stands in where the log names none (its keys cannot be read, or it is empty).
+    """
+    publics = [key.public_key for key in keys.of_role("log", index=max(size - 1, 0))]
+    if not any(key.role == "log" for key in keys.all()):
+        publics = [first_log_key]
+    return [note.Verifier(name=origin, kind=note.ED25519, public_key=public) for public in publics]
+
+
+def check_latest(reader: SqliteReader, *, log_public_key: bytes) -> note.Checkpoint | None:
+    """The latest checkpoint when the log's keys signed it; None for an empty log."""
+    if reader.size() == 0:
+        return None
+    verifiers = log_verifiers(reader.origin, reader.keyring(), size=reader.size(), first_log_key=log_public_key)
+    checkpoint, _signed = note.open_checkpoint(
+        reader.checkpoint(), origin=reader.origin, verifiers=verifiers, place=f"checkpoint of {reader.path.name}"
+    )
+    return checkpoint
+
+
+def verify_tail(connection: apsw.Connection, *, origin: str, keys: KeyRing, log_key: bytes) -> Tail:
+    """Verify what every start verifies.
+
+    1. The latest checkpoint is signed by the log and covers every entry. 2. Tiles and entries give its root.
+    3. The last entries are whole: digests, chains. 4. The heads of their partitions are those entries.
+    """
+    latest = row(connection, "SELECT size, note, nodes FROM checkpoint ORDER BY size DESC LIMIT 1")
+    last = row(connection, "SELECT max(idx) FROM entry")[0]
+    entries = 0 if last is None else last + 1
+    if latest is None:
+        if entries:
+            raise CorruptError("entries without a checkpoint", place="index 0", kind="unsealed")
+        return Tail(tree=Tree(Frontier(), [b""] * 8), note="")
+    # 1. the checkpoint
+    size, text, nodes = latest
+    place = f"checkpoint {size}"
+    verifiers = log_verifiers(origin, keys, size=size, first_log_key=log_key)
+    checkpoint, _signed = note.open_checkpoint(text, origin=origin, verifiers=verifiers, place=place)
+    if checkpoint.size != size:
+        raise CorruptError(f"its note says {checkpoint.size}", place=place, kind="checkpoint")
+    if entries != size:
+        detail = "the journal is behind its own checkpoint" if entries < size else "entries past the checkpoint"
+        raise CorruptError(f"{detail}: {entries} entries", place=place, kind="rollback")
+    # 2. the tree
+    tree = load_tree(connection, size=size, place=place)
+    root = tree.frontier.root() if size else EMPTY_ROOT
+    if root != checkpoint.root or b"".join(tree.frontier.nodes) != nodes:
+        raise CorruptError("tiles and entries do not give the checkpoint's root", place=place, kind="root")
+    # 3. and 4. the last entries
+    _verify_last_entries(connection, origin=origin, size=size)
+    return Tail(tree=tree, note=text)
+
+
+def _verify_last_entries(connection: apsw.Connection, *, origin: str, size: int) -> None:
+    first = max(0, size - TAIL_VERIFIED_ENTRIES_MAX)
+    touched = rows(
+        connection,
+        "SELECT pid, min(position), name, incarnation, part.next - 1, part.leaf, count(*)"
+        " FROM entry JOIN part USING (pid) WHERE idx >= ? GROUP BY pid",
+        (first,),
+    )
+    count = 0
+    for pid, position, name, incarnation, head_position, head_leaf, here in touched:
+        count += here
+        entries = rows(
+            connection,
+            "SELECT position, idx, header, salt, payload FROM entry WHERE pid = ? AND position >= ? ORDER BY position",
+            (pid, position),
+        )
+        chain = _chain_before(connection, origin, pid=pid, name=name, incarnation=incarnation, position=position)
+        chain.walk(entries)
+        if chain.position != head_position or chain.leaf != head_leaf:
+            raise CorruptError(
+                "the head is not the last entry",
+                place=place_of(name, incarnation, head_position),
+                kind="head",
+            )
+    if count != size - first:
+        raise CorruptError("entries are missing", place=f"index {first} to {size}", kind="gap")
+
+
+def _chain_before(
+    connection: apsw.Connection, origin: str, *, pid: int, name: str, incarnation: bytes, position: int
+) -> Chain:
+    if position == 1:
+        return Chain.at_genesis(origin, name, incarnation)
+    before = row(
+        connection,
+        "SELECT position, idx, header, salt, payload FROM entry WHERE pid = ? AND position = ?",
+        (pid, position - 1),
+    )
+    if before is None:
+        raise CorruptError("entry is missing", place=place_of(name, incarnation, position - 1), kind="gap")
+    leaf = before[2][80:112]  # the entry before is walked too, from what it says of its own predecessor
+    chain = Chain(name, incarnation, position=position - 2, leaf=leaf)
+    chain.walk((before,))
+    return chain

@@ -1,0 +1,322 @@
+"""The door, second half, and the seal: one transaction per batch, ending in a signed checkpoint.
+
+Every append is judged against the log as it will stand when the appends before it are sealed. All state in memory
+(heads, tree, keys) is changed on the side and taken over only when COMMIT succeeded; a failed COMMIT leaves it as it
+was. Answers, refusals too, are given after the COMMIT: until then nothing that happened is a fact.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import apsw
+
+from journal.batch import Batch, Part
+from journal.committer import Pending
+from journal.database import row, rows
+from journal.door import Inspected
+from journal.erasure import NOTICES_PARTITION, Erased, erasures_of
+from journal.keyevents import KeyEvents
+from journal.secrets import Secrets
+from journal.tree import Tree
+from polyc import note
+from polyc.appending import Ack, Head, SignedEntry
+from polyc.entry import FLAG_ENCRYPTED, NO_FENCE, genesis, payload_digest
+from polyc.errors import ConflictError, CorruptError, IdempotencyConflictError, PolycError, RefusedError
+from polyc.keyring import KEYS_PARTITION
+from polyc.limits import PARTITIONS_CACHED_MAX
+from polyc.signing import Signer
+from polyc.vocabulary import may_author
+
+
+class Sealer:
+    """Owns the writing connection; used by the committer's thread alone."""
+
+    def __init__(
+        self,
+        connection: apsw.Connection,
+        *,
+        origin: str,
+        log_signer: Signer,
+        reload_log_signer: Callable[[], Signer] | None = None,
+        tree: Tree,
+        keys: KeyEvents,
+        latest: str,
+        secrets: Secrets | None = None,
+    ) -> None:
+        self.tree = tree
+        self.keys = keys
+        self.latest = latest
+        self._connection = connection
+        self._origin = origin
+        self._log_signer = log_signer
+        self._reload_log_signer = reload_log_signer
+        self._secrets = secrets
+        self.sweep_due = False  # whether erased bytes may still stand in the write-ahead log
+        self._parts: dict[str, Part | None] = {}
+        self._next_pid = 1 + (connection.execute("SELECT max(pid) FROM part").get or 0)
+
+    def seal(self, batch: Sequence[Pending]) -> None:
+        """Judge, write, seal and answer every append of the batch."""
+        if len(self._parts) > PARTITIONS_CACHED_MAX:
+            self._parts.clear()
+        work = Batch(self.tree, self.keys)
+        answers: list[tuple[Pending, _Admitted | PolycError]] = []
+        connection, next_pid = self._connection, self._next_pid
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            self._look_up(batch, work)
+            for pending in batch:
+                try:
+                    answers.append((pending, self._admit(pending.inspected, work)))
+                except RefusedError as error:
+                    answers.append((pending, error))
+            latest = self._write_seal(work) if work.leaves else self.latest
+            connection.execute("COMMIT")
+        except BaseException:
+            self._parts.clear()
+            self._next_pid = next_pid
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        self.tree, self.keys, self.latest = work.tree, work.keys, latest
+        if work.orders:
+            self.sweep_due = True
+            self._destroy_keys(work.orders)
+        if self.sweep_due:
+            self._sweep()
+        for pending, answer in answers:
+            pending.resolve(answer if isinstance(answer, PolycError) else answer.ack(latest))
+
+    def head(self, partition: str) -> Part | None:
+        """The partition's head: remembered, or read from the file."""
+        if partition not in self._parts:
+            found = row(
+                self._connection,
+                "SELECT pid, incarnation, next - 1, leaf, opener FROM part WHERE name = ? AND current = 1",
+                (partition,),
+            )
+            self._parts[partition] = found and Part(
+                found[0], partition, found[1], position=found[2], leaf=found[3], opener=found[4]
+            )
+        return self._parts[partition]
+
+    def _look_up(self, batch: Sequence[Pending], work: Batch) -> None:
+        """Find the repeats among the batch's appends in one question."""
+        wanted = []
+        for pending in batch:
+            part = self.head(pending.inspected.signed.partition)
+            if part is not None:
+                wanted.append((part.pid, pending.inspected.signed.append_id))
+        work.look_up(self._connection, wanted)
+
+    def _admit(self, append: Inspected, work: Batch) -> "_Admitted":
+        """Judge one append, then write its rows; nothing is written of one that is refused.
+
+        1. A repeat of a sealed append is answered as that one was. 2. The author's role allows it, at its index.
+        3. It goes on where the partition stands, or starts its next incarnation rightly. 4. Its fence is open.
+        5. Key events do not contradict the keys known so far. 6. What Control announces as erased is erased.
+        """
+        name = append.signed.partition
+        part = self.head(name)
+        # 1. repeats
+        if part is not None:
+            repeated = self._repeat(append, part, work)
+            if repeated is not None:
+                return repeated
+        # 2. roles
+        index, count = work.next_index, len(append.leaves)
+        role = _role_of(append, work.keys, index)
+        # 3. the place
+        if part is None or append.incarnation != part.incarnation:
+            part = self._open(append, part, role=role, keys=work.keys)
+        elif append.first_position != part.position + 1 or append.prev != part.leaf:
+            raise ConflictError("the partition moved on", actual=part.position)
+        # 4. fences
+        if append.fence != NO_FENCE:
+            self._check_fence(append, part, work, role=role)
+        # 5. keys
+        if name == KEYS_PARTITION:
+            work.keys = work.keys.grown([item.payload for item in append.signed.entries])
+        # 6. erasures
+        if name == NOTICES_PARTITION:
+            work.orders += [self._erasable(order) for order in erasures_of(append)]
+        if part.pid == 0:
+            part.pid, self._next_pid = self._next_pid, self._next_pid + 1
+            self._parts[name] = part
+        work.admit(part, append)
+        return _Admitted(part, part.position - count + 1, index, count, repeated=False)
+
+    def _erasable(self, order: Erased) -> Erased:
+        """The order, when there is what it names; RefusedError when there is no such thing."""
+        if order.partition in (KEYS_PARTITION, NOTICES_PARTITION):
+            raise RefusedError("keys and notices cannot be erased", code="failed_precondition")
+        part, incarnation = self.head(order.partition), bytes.fromhex(order.incarnation)
+        position = part.position if part is not None and part.incarnation == incarnation else None
+        if position is None:
+            query = "SELECT next - 1 FROM part WHERE name = ? AND incarnation = ?"
+            found = row(self._connection, query, (order.partition, incarnation))
+            position = 0 if found is None else found[0]
+        if position == 0 or (order.position is not None and not 1 <= order.position <= position):
+            raise RefusedError("there is no such entry to erase", code="not_found")
+        return order
+
+    def _erase(self, order: Erased) -> None:
+        statement = (
+            "UPDATE entry SET salt = NULL, payload = NULL"
+            " WHERE pid = (SELECT pid FROM part WHERE name = ?1 AND incarnation = ?2)"
+        )
+        bindings: tuple[Any, ...] = (order.partition, bytes.fromhex(order.incarnation))
+        if order.position is not None:
+            statement, bindings = f"{statement} AND position = ?3", (*bindings, order.position)
+        self._connection.execute(statement, bindings)
+
+    def _destroy_keys(self, erased: Sequence[Erased]) -> None:
+        for event in erased:
+            if self._secrets is not None and event.position is None:
+                self._secrets.destroy(event.partition, bytes.fromhex(event.incarnation))
+
+    def _sweep(self) -> None:
+        """Move the WAL's content into the database and cut the WAL: no older copy of erased bytes stays in it."""
+        busy, _frames, _moved = row(self._connection, "PRAGMA wal_checkpoint(TRUNCATE)")
+        self.sweep_due = bool(busy)  # a reader held it: the next commit tries again
+
+    def _repeat(self, append: Inspected, part: Part, work: Batch) -> "_Admitted | None":
+        key = (part.pid, append.signed.append_id)
+        if key in work.appends:  # sealed by this very commit
+            first, position, index = work.appends[key]
+            stored = [(item.header, item.salt, item.payload) for item in first.signed.entries]
+        elif key in work.stored:
+            position, index, count = work.stored[key]
+            query = "SELECT header, salt, payload FROM entry WHERE pid = ? AND position >= ? ORDER BY position LIMIT ?"
+            stored = rows(self._connection, query, (part.pid, position, count))
+        else:
+            return None
+        same = len(stored) == len(append.event_types) and all(
+            _same_shape(header, event_type, item.payload) and self._same_payload(append, header, salt, payload, item)
+            for (header, salt, payload), event_type, item in zip(
+                stored, append.event_types, append.signed.entries, strict=True
+            )
+        )
+        if not same:
+            raise IdempotencyConflictError("the append id was used for other events")
+        return _Admitted(part, position, index, len(stored), repeated=True)
+
+    def _same_payload(
+        self, append: Inspected, header: bytes, salt: bytes | None, payload: bytes | None, item: SignedEntry
+    ) -> bool:
+        """Whether the stored payload, when it still is, says the same; encrypted ones are compared in clear."""
+        if salt is None or payload is None:
+            return True
+        if not header[5] & FLAG_ENCRYPTED:
+            return payload_digest(salt, item.payload) == header[112:144]
+        name, incarnation = append.signed.partition, header[40:56]
+        key = None if self._secrets is None else self._secrets.key(name, incarnation)
+        if key is None:
+            return True  # destroyed: erased
+        try:
+            position = int.from_bytes(item.header[24:32], "big")
+            said = key.decrypt(item.payload, position=position, place="append")
+        except CorruptError:
+            return False  # encrypted under another incarnation's key
+        return said == key.decrypt(payload, position=int.from_bytes(header[24:32], "big"), place="stored")
+
+    def _open(self, append: Inspected, part: Part | None, *, role: str, keys: KeyEvents) -> Part:
+        """Start the partition, or its next incarnation: by the role that opened it (ruling 14), from genesis."""
+        name = append.signed.partition
+        if append.signed.replaces != (b"" if part is None else part.incarnation):
+            raise ConflictError("the partition was started by another", actual=part.position if part else 0)
+        if append.first_position != 1 or append.prev != genesis(self._origin, name, append.incarnation):
+            raise ConflictError("the partition stands elsewhere", actual=part.position if part else 0)
+        if part is not None:
+            opener = keys.ring.get(part.opener)
+            if name == KEYS_PARTITION or opener is None or opener.role != role:
+                raise RefusedError(
+                    "only the role that opened a partition may start it afresh", code="permission_denied"
+                )
+            used = "SELECT 1 FROM part WHERE name = ? AND incarnation = ?"
+            if self._connection.execute(used, (name, append.incarnation)).fetchone():
+                raise RefusedError("the incarnation was used before", code="already_exists")
+        replaced = None if part is None else part.pid
+        opener_id = append.signed.key_id
+        return Part(0, name, append.incarnation, position=0, leaf=append.prev, opener=opener_id, replaces=replaced)
+
+    def _check_fence(self, append: Inspected, part: Part, work: Batch, *, role: str) -> None:
+        key = (part.pid, append.fence)
+        query = "SELECT 1 FROM fence WHERE pid = ? AND fence = ?"
+        if key in work.fences or row(self._connection, query, key) is not None:
+            raise RefusedError("the fence is closed", code="failed_precondition", hint="append it as late")
+        if append.closes_fence and role != "control":
+            raise RefusedError("only control closes a fence", code="permission_denied")
+
+    def _write_seal(self, work: Batch) -> str:
+        """Write the batch's rows, erase what it orders, and seal all with a checkpoint; returns its note."""
+        work.write(self._connection)
+        for order in work.orders:
+            self._erase(order)
+        frontier = work.tree.frontier
+        text = str(note.Checkpoint(origin=self._origin, size=frontier.size, root=frontier.root()))
+        signer = self._signer_at(frontier.size - 1, work.keys)
+        line = note.sign(text, name=self._origin, signer=signer)
+        latest = str(note.Note(text=text, signatures=(line,)))
+        self._connection.execute(
+            "INSERT INTO checkpoint (size, note, nodes) VALUES (?, ?, ?)",
+            (frontier.size, latest, b"".join(frontier.nodes)),
+        )
+        return latest
+
+    def _signer_at(self, index: int, keys: KeyEvents) -> Signer:
+        """The log's key that is valid for a checkpoint whose last entry has this index."""
+        if keys.ring.role_at(self._log_signer.key_id, index) != "log" and self._reload_log_signer is not None:
+            self._log_signer = self._reload_log_signer()
+        if keys.ring.role_at(self._log_signer.key_id, index) != "log":
+            raise LogKeyError("the log's key is not valid at this index", hint="polyc keys rotate log")
+        return self._log_signer
+
+
+class LogKeyError(RefusedError):
+    """No commit can be sealed: the log has no valid key."""
+
+    default_code = "failed_precondition"
+
+
+class _Admitted:
+    """Where an admitted append stands; becomes an Ack when its checkpoint is known."""
+
+    __slots__ = ("_count", "_head", "_index", "_position", "_repeated")
+
+    def __init__(self, part: Part, position: int, index: int, count: int, *, repeated: bool) -> None:
+        self._head = Head(part.name, part.incarnation, part.position, part.leaf)
+        self._position = position
+        self._index = index
+        self._count = count
+        self._repeated = repeated
+
+    def ack(self, checkpoint: str) -> Ack:
+        return Ack(
+            first_index=self._index,
+            first_position=self._position,
+            last_position=self._position + self._count - 1,
+            head=self._head,
+            checkpoint=checkpoint,
+            repeated=self._repeated,
+        )
+
+
+def _role_of(append: Inspected, keys: KeyEvents, index: int) -> str:
+    """The author's role over the whole append; RefusedError when there is none or it may not write these types."""
+    key_id = append.signed.key_id
+    role = keys.ring.role_at(key_id, index)
+    if role is None or keys.ring.role_at(key_id, index + len(append.event_types) - 1) != role:
+        raise RefusedError("the author's key is not valid at this index", code="unauthenticated")
+    for code in set(append.event_types):
+        if not may_author(role, code=code, partition=append.signed.partition):
+            raise RefusedError(
+                f"role {role} may not write event type {code} to this partition", code="permission_denied"
+            )
+    return role
+
+
+def _same_shape(header: bytes, event_type: int, payload: bytes) -> bool:
+    """Whether a stored entry has this type and size; of an erased one no more can be known."""
+    stated_type, stated_size = int.from_bytes(header[22:24], "big"), int.from_bytes(header[144:148], "big")
+    return (stated_type, stated_size) == (event_type, len(payload))

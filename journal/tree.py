@@ -1,0 +1,120 @@
+"""The log's Merkle tree as C2SP tiles (c2sp.org/tlog-tiles): 256 hashes a tile, written when full.
+
+The writer keeps the frontier and the partial tile of each level in memory; they are rebuilt from tiles and entries.
+`TileNodes` finds any complete subtree's hash for proofs: from a tile, or from the entries that no full tile covers.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+import apsw
+
+from polyc import merkle
+from polyc.entry import leaf_hash
+from polyc.errors import CorruptError
+from polyc.merkle import HASH_SIZE_BYTES, TILE_HEIGHT, TILE_WIDTH, Frontier
+
+LEVELS_MAX: Final = 64 // TILE_HEIGHT
+
+Tile = tuple[int, int, bytes]
+
+
+class Tree:
+    """A growing tree: its frontier and its partial tiles. Work on a copy, swap it in when COMMIT succeeded."""
+
+    __slots__ = ("frontier", "partials")
+
+    def __init__(self, frontier: Frontier, partials: list[bytes]) -> None:
+        self.frontier = frontier
+        self.partials = partials
+
+    def copy(self) -> "Tree":
+        """An independent tree that stands at the same place."""
+        return Tree(self.frontier.copy(), list(self.partials))
+
+    def extend(self, leaves: list[bytes]) -> list[Tile]:
+        """Append leaf hashes; returns the tiles that became full, lower levels first."""
+        completed: list[list[bytes]] = [leaves] + [[] for _ in range(LEVELS_MAX - 1)]
+        first = [self.frontier.size >> (TILE_HEIGHT * level) for level in range(LEVELS_MAX)]
+        for height, node in self.frontier.extend(leaves):
+            completed[height // TILE_HEIGHT].append(node)
+        full: list[Tile] = []
+        for level, hashes in enumerate(completed):
+            if not hashes:
+                break
+            joined = self.partials[level] + b"".join(hashes)
+            n = first[level] >> TILE_HEIGHT
+            whole = len(joined) // (TILE_WIDTH * HASH_SIZE_BYTES)
+            for i in range(whole):
+                size = TILE_WIDTH * HASH_SIZE_BYTES
+                full.append((level, n + i, joined[i * size : (i + 1) * size]))
+            self.partials[level] = joined[whole * TILE_WIDTH * HASH_SIZE_BYTES :]
+        return full
+
+
+class TileNodes:
+    """A `merkle.Nodes` over the stored tiles and entries, for a tree of at least `size` entries."""
+
+    def __init__(self, connection: apsw.Connection, *, place: str) -> None:
+        self._connection = connection
+        self._place = place
+        self._tiles: dict[tuple[int, int], bytes] = {}
+
+    def __call__(self, height: int, n: int) -> bytes:
+        """The hash of the complete subtree (height, n)."""
+        level, above = divmod(height, TILE_HEIGHT)
+        low, width = n << above, 1 << above
+        tile = self.tile(level, low >> TILE_HEIGHT)
+        start = (low & (TILE_WIDTH - 1)) * HASH_SIZE_BYTES
+        hashes = tile[start : start + width * HASH_SIZE_BYTES]
+        if len(hashes) != width * HASH_SIZE_BYTES:
+            raise CorruptError(f"tile {level}/{low >> TILE_HEIGHT} is too short", place=self._place, kind="tile")
+        return merkle.root_of(_split(hashes))
+
+    def tile(self, level: int, n: int) -> bytes:
+        """A tile, full or as far as the log goes: stored, or made of what lies below it."""
+        known = self._tiles.get((level, n))
+        if known is not None:
+            return known
+        row = self._connection.execute("SELECT hashes FROM tile WHERE level = ? AND n = ?", (level, n)).fetchone()
+        hashes = row[0] if row else self._make(level, n)
+        if len(self._tiles) >= 256:
+            self._tiles.clear()  # 2 MiB; a proof touches a dozen
+        self._tiles[level, n] = hashes
+        return hashes
+
+    def _make(self, level: int, n: int) -> bytes:
+        if level == 0:
+            rows = self._connection.execute(
+                "SELECT header FROM entry WHERE idx >= ? AND idx < ? ORDER BY idx",
+                (n << TILE_HEIGHT, (n + 1) << TILE_HEIGHT),
+            )
+            return b"".join(leaf_hash(header) for (header,) in rows)
+        below = []
+        for child in range(n << TILE_HEIGHT, (n + 1) << TILE_HEIGHT):
+            tile = self.tile(level - 1, child)
+            if len(tile) < TILE_WIDTH * HASH_SIZE_BYTES:
+                break
+            below.append(merkle.root_of(_split(tile)))
+        return b"".join(below)
+
+
+def load_tree(connection: apsw.Connection, *, size: int, place: str) -> Tree:
+    """The tree of the first `size` entries, from tiles and the entries after the last full one."""
+    nodes = TileNodes(connection, place=place)
+    frontier, low = [], 0
+    for height in reversed(range(size.bit_length())):
+        if size >> height & 1:
+            frontier.append(nodes(height, low >> height))
+            low += 1 << height
+    partials = []
+    for level in range(LEVELS_MAX):
+        count = size >> (TILE_HEIGHT * level)
+        width = count & (TILE_WIDTH - 1)
+        tile = nodes.tile(level, count >> TILE_HEIGHT) if width else b""
+        partials.append(tile[: width * HASH_SIZE_BYTES])
+    return Tree(Frontier(size, frontier), partials)
+
+
+def _split(hashes: bytes) -> Iterable[bytes]:
+    return (hashes[i : i + HASH_SIZE_BYTES] for i in range(0, len(hashes), HASH_SIZE_BYTES))

@@ -1,0 +1,204 @@
+"""How an author appends: it knows the head, builds and signs the headers itself (ruling 1).
+
+`JournalPort` is the journal as an author sees it: the embedded store, the gRPC client and the in-memory model all
+are one. `Author` is a key with a port: it turns drafts into a signed append and retries when the caller said ANY.
+Nothing here knows what a payload means.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final, Protocol
+
+import msgspec
+
+from polyc import entry
+from polyc.clock import Clock
+from polyc.errors import ConflictError
+from polyc.ids import IdSource, check_partition, uuid7_bytes
+from polyc.limits import EVENTS_PER_APPEND_MAX, PAYLOAD_SIZE_BYTES_MAX
+from polyc.payloads import NONCE_SIZE_BYTES, PayloadKey, PayloadKeys
+from polyc.signing import Signer
+
+ANY_RETRIES_MAX: Final = 64  # each retry lost a race to somebody's progress; more means a livelock worth telling
+
+
+class Expected(Enum):
+    """What the author expects of the partition; an int expects that last position."""
+
+    ANY = "any"
+    NEW = "new"
+
+
+class Draft(msgspec.Struct, frozen=True, gc=False):
+    """An event before it has a place: its type's number and its bytes."""
+
+    event_type: int
+    payload: bytes
+    closes_fence: bool = False
+
+
+class Head(msgspec.Struct, frozen=True):
+    """Where a partition stands: current incarnation, last position (0 = none yet) and the leaf there (or genesis)."""
+
+    partition: str
+    incarnation: bytes
+    position: int
+    leaf: bytes
+
+
+class SignedEntry(msgspec.Struct, frozen=True, gc=False):
+    """One entry as it goes over the wire and onto disk."""
+
+    header: bytes
+    salt: bytes
+    payload: bytes
+
+
+class SignedAppend(msgspec.Struct, frozen=True):
+    """Up to 1000 entries of one partition under one author's signature.
+
+    `replaces` names the incarnation that a new one takes over from (empty: the partition must be new or go on), so
+    that two authors who both found nothing cannot start the partition twice.
+    """
+
+    partition: str
+    append_id: bytes
+    key_id: bytes
+    signature: bytes
+    entries: tuple[SignedEntry, ...]
+    replaces: bytes = b""
+
+
+class Ack(msgspec.Struct, frozen=True):
+    """Durable and sealed: where the append stands and the checkpoint note that covers it.
+
+    `repeated` tells that the same append had been acknowledged before.
+    """
+
+    first_index: int
+    first_position: int
+    last_position: int
+    head: Head
+    checkpoint: str
+    repeated: bool = False
+
+
+class JournalPort(Protocol):
+    """The journal as authors see it."""
+
+    @property
+    def origin(self) -> str:
+        """The log's name (C2SP origin line)."""
+
+    def head(self, partition: str) -> Head | None:
+        """The partition's head, or None when nothing was ever appended."""
+
+    def append(self, signed: SignedAppend) -> Ack:
+        """Make it durable and sealed.
+
+        Raises ConflictError, IdempotencyConflictError, RefusedError or UnavailableError.
+        """
+
+
+def sign_append(
+    drafts: Sequence[Draft],
+    *,
+    head: Head,
+    origin: str,
+    signer: Signer,
+    append_id: bytes,
+    recorded_at_us: int,
+    ids: IdSource,
+    fence: bytes = entry.NO_FENCE,
+    replaces: bytes = b"",
+    payload_key: PayloadKey | None = None,
+) -> SignedAppend:
+    """Chain the drafts to the head and sign the last leaf; with a key, what is stored and signed is encrypted."""
+    assert 1 <= len(drafts) <= EVENTS_PER_APPEND_MAX, "an append has 1 to 1000 events"
+    salts = ids.token(16 * len(drafts))
+    template = entry.HeaderTemplate(
+        fence=fence,
+        recorded_at_us=recorded_at_us,
+        incarnation=head.incarnation,
+        append_id=append_id,
+        key_id=signer.key_id,
+        partition=head.partition,
+    )
+    items = []
+    last = len(drafts) - 1
+    for i, draft in enumerate(drafts):
+        payload = draft.payload
+        assert len(payload) <= PAYLOAD_SIZE_BYTES_MAX, "larger payloads go by digest"
+        flags = (entry.FLAG_LAST if i == last else 0) | (entry.FLAG_CLOSES_FENCE if draft.closes_fence else 0)
+        if payload_key is not None:
+            flags |= entry.FLAG_ENCRYPTED
+            nonce = ids.token(NONCE_SIZE_BYTES)
+            payload = payload_key.encrypt(payload, position=head.position + 1 + i, nonce=nonce)
+        items.append((flags, draft.event_type, salts[16 * i : 16 * i + 16], payload))
+    headers, leaf = template.chain(items, position=head.position + 1, prev=head.leaf)
+    entries = tuple(
+        SignedEntry(header, salt, payload)
+        for header, (_flags, _type, salt, payload) in zip(headers, items, strict=True)
+    )
+    signature = signer.sign(entry.append_preimage(origin, leaf))
+    return SignedAppend(head.partition, append_id, signer.key_id, signature, entries, replaces)
+
+
+class Author:
+    """A key with a port: appends drafts in its own name."""
+
+    def __init__(self, port: JournalPort, signer: Signer, *, clock: Clock, ids: IdSource) -> None:
+        self.port = port
+        self.signer = signer
+        self._clock = clock
+        self._ids = ids
+
+    def append(
+        self,
+        partition: str,
+        drafts: Sequence[Draft],
+        *,
+        expected: int | Expected = Expected.ANY,
+        append_id: bytes | None = None,
+        fence: bytes = entry.NO_FENCE,
+        new_incarnation: bool = False,
+    ) -> Ack:
+        """Append; ANY retries on a lost race, a position or NEW raises ConflictError with the actual position.
+
+        `new_incarnation` starts the partition afresh (rows then come from the new incarnation alone).
+        """
+        check_partition(partition)
+        append_id = append_id or uuid7_bytes(self._clock, self._ids)
+        for attempt in range(ANY_RETRIES_MAX):
+            head, replaces = self._expected_head(partition, expected=expected, new_incarnation=new_incarnation)
+            keys = self.port.payload_key if isinstance(self.port, PayloadKeys) else None
+            signed = sign_append(
+                drafts,
+                head=head,
+                origin=self.port.origin,
+                signer=self.signer,
+                append_id=append_id,
+                recorded_at_us=self._clock.now_us(),
+                ids=self._ids,
+                fence=fence,
+                replaces=replaces,
+                payload_key=None if keys is None else keys(partition, head.incarnation),
+            )
+            try:
+                return self.port.append(signed)
+            except ConflictError:
+                if expected is not Expected.ANY or attempt == ANY_RETRIES_MAX - 1:
+                    raise
+        raise AssertionError("the loop returns or raises")
+
+    def _expected_head(self, partition: str, *, expected: int | Expected, new_incarnation: bool) -> tuple[Head, bytes]:
+        """The head to chain to, and the incarnation it takes over from (empty unless it starts afresh)."""
+        head = self.port.head(partition)
+        position = 0 if head is None else head.position
+        if (expected is Expected.NEW and position) or (isinstance(expected, int) and position != expected):
+            raise ConflictError("the partition moved on", actual=position)
+        if head is not None and not new_incarnation:
+            return head, b""
+        incarnation = uuid7_bytes(self._clock, self._ids)
+        fresh = Head(partition, incarnation, 0, entry.genesis(self.port.origin, partition, incarnation))
+        return fresh, b"" if head is None else head.incarnation

@@ -1,0 +1,70 @@
+"""`polyc erase`: take content out of the journal and out of every table, and leave the honest record that it was there.
+
+Headers, digests and proofs stay: the log can still be verified, only the content is gone. What backups and archives
+hold elsewhere is not reached; SECURITY.md says so.
+"""
+
+from argparse import Namespace
+from collections.abc import Iterable
+
+from artifacts.gc import collect
+from artifacts.store import DirectoryStore
+from journal.erasure import erase
+from polyc.cli.console import note
+from polyc.cli.deployment import opened, root_of
+from polyc.cli.projecting import project, projector_of
+from polyc.entry import Record
+from polyc.errors import CorruptError, RefusedError
+from polyc.ids import check_partition
+from projector.erasure import Found, needles_of, prove_gone
+
+
+def run(arguments: Namespace) -> int:
+    """Erase one event or a whole conversation, project, and sweep what nobody needs any more."""
+    partition, position = check_partition(arguments.partition), arguments.position
+    with opened(root_of(arguments)) as deployment:
+        head = deployment.journal.partition_head(partition)
+        if head is None:
+            raise RefusedError("no such conversation", code="not_found")
+        projector = projector_of(deployment)
+        needles: list[bytes] = []
+        if arguments.prove_gone:
+            project(deployment)  # the tables must show what is there before one can show that it is gone
+            generation, tables = projector.artifacts.latest(), projector.meaning.tables
+            needles = needles_of(generation, tables, partition=partition, position=position)
+            if position is not None:
+                needles = said_here_alone(needles, deployment.journal.read(partition), position=position)
+        author = deployment.author("control")
+        erase(author, partition=partition, incarnation=head.incarnation, position=position, reason=arguments.reason)
+        project(deployment)
+        store = DirectoryStore(deployment.root.artifacts)
+        collect(store, keys=deployment.journal.keyring, clock=deployment.clock, keep_generations=1)
+        what = partition if position is None else f"{partition} at {position}"
+        note(f"{what} is erased here; copies in backups and archives are not reached")
+        if arguments.prove_gone:
+            tell_proof([found for found in prove_gone(store, needles) if found.partition in ("", partition)], needles)
+    return 0
+
+
+def said_here_alone(needles: list[bytes], records: Iterable[Record], *, position: int) -> list[bytes]:
+    """The needles that no other event of the conversation holds too: an id or a path stays where others name it."""
+    left = needles
+    for record in records:
+        if record.position != position and record.payload is not None:
+            left = [needle for needle in left if needle not in record.payload]
+    return left
+
+
+def tell_proof(found: list[Found], needles: list[bytes]) -> None:
+    """What the search for the erased content says; CorruptError when it is still kept."""
+    if found:
+        raise CorruptError(
+            "erased content is still kept",
+            place=found[0].file,
+            kind="erasure",
+            hint="a running query may hold a lease on older tables for two minutes: try polyc erase again then",
+        )
+    if needles:
+        note(f"{len(needles)} pieces of it were looked for in every artifact: none is there")
+    else:
+        note("no table held a text of it that is long enough to look for")

@@ -1,0 +1,61 @@
+"""What every command of the grammar is made of: a parser with our manners, leaves with an example, shared options."""
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import NoReturn
+
+Run = Callable[[argparse.Namespace], int | None]
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with our manners: `polyc: error: …`, a hint, exit 2."""
+
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong with the arguments and how to learn more."""
+        sys.stderr.write(f"polyc: error: invalid_argument: {message}\npolyc: hint: {self.prog} --help\n")
+        raise SystemExit(2)
+
+
+class Tree:
+    """Adds commands to a parser, one level deep or two."""
+
+    def __init__(self, parser: argparse.ArgumentParser) -> None:
+        self._children = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
+
+    def command(self, name: str, run: Run, summary: str, *, example: str) -> Parser:
+        """A leaf: a command that runs."""
+        leaf: Parser = self._children.add_parser(
+            name,
+            help=summary,
+            description=summary[0].upper() + summary[1:] + ".",
+            epilog=f"example:\n  {example}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        leaf.add_argument(
+            "--data-root", metavar="DIR", default=argparse.SUPPRESS, help="where the deployment lives (else POLYC_HOME)"
+        )
+        leaf.set_defaults(run=run)
+        return leaf
+
+    def group(self, name: str, summary: str) -> "Tree":
+        """A word that only gathers commands."""
+        branch: Parser = self._children.add_parser(
+            name, help=summary, description=summary[0].upper() + summary[1:] + "."
+        )
+        return Tree(branch)
+
+
+def add_subject(leaf: Parser) -> None:
+    """Who asks: an admin or a persona."""
+    who = leaf.add_mutually_exclusive_group()
+    who.add_argument("--admin", action="store_true", help="over the whole fleet, every table")
+    who.add_argument(
+        "--persona", metavar="NAME", help="over this persona's conversations (else the operating-system user's)"
+    )
+
+
+def add_form(leaf: Parser) -> None:
+    """How rows are written."""
+    leaf.add_argument("--format", choices=("table", "json", "csv"), help="default: table on a terminal, json in a pipe")

@@ -1,0 +1,247 @@
+"""`polyc search` and `polyc show`: find what was said or done, and open it.
+
+A search goes through the same code as the Query edge's, under a grant of its own and on record. Foreign text is shown
+with its control characters and bidi marks escaped. The session that the command runs in is left out of the results
+when it can be told (it fails open: an unknown environment leaves everything in).
+"""
+
+import os
+import re
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from polyc.cli.console import note
+from polyc.cli.deployment import Deployment, opened, root_of
+from polyc.cli.granting import mint
+from polyc.cli.output import write_rows
+from polyc.errors import RefusedError
+from polyc.ids import imported_partition
+from query_plane.local import run_local
+from query_plane.searching import search_local
+from search.query.answer import Hit, SearchAnswer
+from search.query.display import one_line, visible
+from search.query.wire import FilterBody, FreshnessBody, SearchBody
+
+# The harness's own word for the conversation it runs, in the environment of the commands it starts.
+_SESSION_VARIABLES: Final = (("CLAUDE_CODE_SESSION_ID", "claude-code"), ("CODEX_THREAD_ID", "codex"))
+_BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
+
+
+def run(arguments: Namespace) -> int:
+    """Search and write the answer."""
+    body = _body(arguments, os.environ)
+    with opened(root_of(arguments)) as deployment:
+        answer = _ask(deployment, arguments, body)
+    if (arguments.format or "text") == "json":
+        sys.stdout.write(answer.to_json().decode() + "\n")
+        return 0
+    sys.stdout.write(render(answer, colour=sys.stdout.isatty(), verbose=arguments.verbose))
+    if answer.fallback is not None and arguments.mode != "lexical" and answer.fallback != "semantic_disabled":
+        note(f"polyc: note: {_REASONS.get(answer.fallback, answer.fallback)}")
+    return 0
+
+
+def show(arguments: Namespace) -> int:
+    """Print the event, or the conversation, that a result names."""
+    with opened(root_of(arguments)) as deployment:
+        partition, position = _target(deployment, arguments)
+        token, _ = mint(deployment, admin=arguments.admin, persona=arguments.persona)
+        answer = run_local(
+            deployment.root,
+            token,
+            _SHOW,
+            port=deployment.journal,
+            clock=deployment.clock,
+            ids=deployment.ids,
+            parameters={
+                "partition": partition,
+                "low": 0 if position is None else position - arguments.context,
+                "high": 2**62 if position is None else position + arguments.context,
+            },
+        )
+    if not answer.rows:
+        raise RefusedError("there is no such event in what you may read", code="not_found", hint="polyc search WORDS")
+    columns = [column.name for column in answer.columns]
+    if arguments.format in {"json", "csv", "table"}:
+        write_rows(columns, answer.rows, form=arguments.format)
+        return 0
+    for row in answer.rows:
+        _print_event(dict(zip(columns, row, strict=True)), marked=position)
+    return 0
+
+
+def render(answer: SearchAnswer, *, colour: bool, verbose: bool) -> str:
+    """The answer for a person: a heading, then each result with its event, time and snippet."""
+    count = len(answer.results)
+    lines = [f"{count} result{'' if count == 1 else 's'}", ""]
+    for hit in answer.results:
+        lines += [*_result(hit, colour=colour, verbose=verbose), ""]
+    if answer.window.more_available:
+        lines.append("More results available.")
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def _result(hit: Hit, *, colour: bool, verbose: bool) -> list[str]:
+    place = " ".join(filter(None, (hit.provider, hit.workspace)))
+    further = f" (+{hit.further_matches} more here)" if hit.further_matches else ""
+    tool = f" {one_line(hit.tool)}" if hit.tool else ""
+    lines = [
+        f"{hit.rank}. {one_line(hit.title or hit.session)}{f' · {one_line(place)}' if place else ''}{further}",
+        f"   Event  {hit.id}  {hit.role} {hit.kind}{tool}  {hit.citation}",
+        f"   Time   {local_time(hit.occurred_at)}",
+    ]
+    if verbose:
+        lines += [
+            f"   {name:<7}{one_line(str(value))}"
+            for name, value in (
+                ("Chunk", hit.chunk_id),
+                ("Folder", hit.cwd),
+                ("Branch", hit.branch),
+                ("Agent", hit.agent),
+                ("Parent", hit.parent),
+                ("Root", hit.root if hit.root != hit.parent else None),
+                ("Paths", ", ".join(hit.paths)),
+            )
+            if value
+        ]
+    lines.append(f"   {_marked(hit, colour=colour)}")
+    return lines
+
+
+def _marked(hit: Hit, *, colour: bool) -> str:
+    """The snippet on one line, its matches bold on a terminal."""
+    content = hit.snippet.text.encode()
+    out, at = [], hit.snippet.start_byte
+    for start, end in hit.snippet.highlights:
+        base = hit.snippet.start_byte
+        out.append(_flat(content[at - base : start - base]))
+        match = _flat(content[start - base : end - base])
+        out.append(f"{_BOLD}{match}{_PLAIN}" if colour else match)
+        at = end
+    out.append(_flat(content[at - hit.snippet.start_byte :]))
+    before, after = "…" if hit.snippet.cut_before else "", "…" if hit.snippet.cut_after else ""
+    return f"{before}{''.join(out).strip()}{after}"
+
+
+def _flat(content: bytes) -> str:
+    return visible(re.sub(r"\s+", " ", content.decode()))
+
+
+def local_time(text: str | None) -> str:
+    """An RFC 3339 time in this machine's zone, `YYYY-MM-DD HH:MM:SS ZONE`."""
+    if text is None:
+        return "time unavailable"
+    return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
+
+
+def _ask(deployment: Deployment, arguments: Namespace, body: SearchBody) -> SearchAnswer:
+    token, _ = mint(deployment, admin=arguments.admin, persona=arguments.persona)
+    return search_local(
+        deployment.root,
+        token,
+        msgspec.json.encode(body),
+        port=deployment.journal,
+        clock=deployment.clock,
+        ids=deployment.ids,
+    )
+
+
+def _body(arguments: Namespace, environment: Mapping[str, str]) -> SearchBody:
+    """The request that the arguments make."""
+    own = () if arguments.include_current_session or arguments.session else current_session(environment)
+    filters = FilterBody(
+        providers=tuple(arguments.provider),
+        provider_sessions=tuple(arguments.provider_session),
+        workspaces=tuple(arguments.workspace),
+        roles=tuple(arguments.role),
+        tools=tuple(arguments.tool),
+        files=tuple(arguments.file),
+        since=arguments.since,
+        until=arguments.until,
+        sessions=tuple(arguments.session),
+        exclude_sessions=tuple(arguments.exclude_session),
+        exclude_trees=own,
+        primary_only=arguments.primary_only,
+    )
+    query = " ".join(arguments.words)
+    if not (query.strip() or any(term.strip() for term in arguments.term) or arguments.file):
+        raise RefusedError("nothing to search for", hint="give words, --term or --file")
+    return SearchBody(
+        query=query,
+        terms=tuple(arguments.term),
+        mode=arguments.mode,
+        semantic_weight=arguments.semantic_weight,
+        content_scope=arguments.content_scope,
+        event_types=tuple(arguments.event_type),
+        filters=filters,
+        events=arguments.events,
+        limit=arguments.limit,
+        cursor=arguments.cursor,
+        facets=arguments.facets,
+        explain=arguments.explain,
+        verbose=arguments.verbose,
+        freshness=FreshnessBody(mode=arguments.refresh),
+    )
+
+
+def current_session(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The imported conversation that this command was started from; none when the environment does not say."""
+    for variable, provider in _SESSION_VARIABLES:
+        native = environment.get(variable)
+        if native:
+            return (imported_partition(provider, native),)
+    return ()
+
+
+_PLACE: Final = re.compile(r"(conv-[a-z0-9-]{1,64})(?:@([1-9][0-9]{0,17}))?")
+_CHUNK: Final = re.compile(r"[0-9a-f]{8,32}")
+_SHOW: Final = """
+SELECT partition, position, turn_id, 'message' AS event, role AS who, occurred_at, text
+FROM messages WHERE partition = $partition AND position BETWEEN $low AND $high
+UNION ALL
+SELECT partition, position, turn_id, block_type, name, occurred_at, coalesce(result_text, arguments::VARCHAR)
+FROM tool_calls WHERE partition = $partition AND position BETWEEN $low AND $high
+ORDER BY position, event
+"""
+
+
+def _target(deployment: Deployment, arguments: Namespace) -> tuple[str, int | None]:
+    """The place a target names: `conv-…`, `conv-…@7`, or the id of a result."""
+    match = _PLACE.fullmatch(arguments.target)
+    if match is not None:
+        return match.group(1), int(match.group(2)) if match.group(2) else None
+    if not _CHUNK.fullmatch(arguments.target):
+        raise RefusedError("not an event, a conversation or a result's id", hint="polyc show conv-…@7")
+    body = SearchBody(filters=FilterBody(ids=(arguments.target,)), limit=2, mode="lexical")
+    answer = _ask(deployment, arguments, body)
+    if not answer.results:
+        raise RefusedError("there is no such result in what you may read", code="not_found")
+    if answer.window.more_available or len({hit.citation for hit in answer.results}) > 1:
+        raise RefusedError("the id is ambiguous", hint="give more of its digits")
+    return answer.results[0].partition, answer.results[0].position
+
+
+def _print_event(row: Mapping[str, object], *, marked: int | None) -> None:
+    position = row["position"]
+    mark = "▶" if marked is not None and str(position) == str(marked) else " "
+    place, time = f"{row['partition']}@{position}", local_time(_text(row["occurred_at"]))
+    print(f"{mark} {place}  {row['event']} {row['who'] or ''}  {time}")
+    print("\n".join(f"    {line}" for line in visible(_text(row["text"]) or "").split("\n")))
+    print()
+
+
+def _text(value: object) -> str | None:
+    return None if value is None else str(value)
+
+
+_REASONS: Final = {
+    "semantic_incomplete": "some vectors are still missing; these are lexical results (polyc semantic status)",
+    "semantic_unsupported_scope": "vectors cover transcripts only; these are lexical results",
+    "semantic_space_drifted": "the semantic executor has drifted; these are lexical results (polyc semantic rebuild)",
+    "no_searchable_words": "the query has no word that could be searched for",
+}

@@ -1,0 +1,66 @@
+"""The commit: the exclusive creation of the next manifest, after every file it names is durable."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import msgspec
+
+from artifacts.layout import CURRENT, base_name, content_id, encode_base, generation_name
+from artifacts.manifest import Manifest, SignedManifest, sign_manifest
+from artifacts.newest import newest_number
+from artifacts.store import Store
+from polyc.clock import Clock
+from polyc.errors import CorruptError, UnavailableError
+from polyc.signing import Signer
+
+
+class LostRaceError(UnavailableError):
+    """Another projector published this number first: look again, plan again."""
+
+
+@contextmanager
+def store_failures(store: Store) -> Iterator[None]:
+    """Disk full, read-only, store away: nothing was named, so nothing was published; try again.
+
+    A file that is missing when a newer generation has come is collected, not lost: that race went to somebody else.
+    """
+    before = _newest_number(store)
+    try:
+        yield
+    except CorruptError as error:
+        if error.kind != "missing" or _newest_number(store) == before:
+            raise
+        raise LostRaceError("another projector published first, and its older packs were collected") from error
+    except OSError as error:
+        raise UnavailableError(f"the artifact store failed ({error.strerror})") from error
+
+
+def _newest_number(store: Store) -> int | None:
+    try:
+        return newest_number(store)
+    except OSError:  # whatever is done with this store will say so
+        return None
+
+
+def following(current: SignedManifest, **changes: Any) -> Manifest:
+    """The current manifest's child with these changes."""
+    body = msgspec.structs.replace(current.body, **changes)
+    return msgspec.structs.replace(body, generation=current.body.generation + 1, parent=current.sha256)
+
+
+def commit(store: Store, body: Manifest, *, signer: Signer, clock: Clock) -> Manifest:
+    """Sign and publish; LostRaceError when the number is taken (what was written stays unnamed)."""
+    body = msgspec.structs.replace(body, created_at_us=clock.now_us())
+    if not store.create(generation_name(body.generation), sign_manifest(body, signer)):
+        raise LostRaceError("another projector published first")
+    store.hint(CURRENT, str(body.generation).encode())
+    return body
+
+
+def write_base(store: Store, packs: Sequence[str]) -> str:
+    """Make the list of base packs durable; returns its id."""
+    content = encode_base(packs)
+    base_id = content_id(content)
+    store.create(base_name(base_id), content)
+    return base_id

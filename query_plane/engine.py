@@ -1,0 +1,104 @@
+"""The sealed engine of one worker: opened, filled, locked, read-only (query-plane.md, "Worker").
+
+The order matters and was tried on DuckDB 2.0.1: open with every option spelled out, register the admitted rows and
+create our views, then take away files, then lock the configuration, then begin the one read-only transaction. A
+setting that is set later, or before the views, protects nothing (B08).
+"""
+
+import mmap
+import os
+from collections.abc import Sequence
+from typing import Any, Final
+
+import duckdb
+import pyarrow as pa
+
+from query_plane.wire import Source
+
+SERIALIZE: Final = "SELECT json_serialize_sql(CAST(? AS VARCHAR))"
+
+
+def open_engine(*, memory_limit_bytes: int) -> duckdb.DuckDBPyConnection:
+    """A fresh in-memory engine that extends, finds and remembers nothing by itself."""
+    return duckdb.connect(
+        ":memory:",
+        config={
+            "threads": 1,
+            "async_threads": 1,
+            "memory_limit": f"{memory_limit_bytes}B",
+            "temp_directory": "",
+            "autoload_known_extensions": "false",
+            "autoinstall_known_extensions": "false",
+            "allow_community_extensions": "false",
+            "allow_unsigned_extensions": "false",
+            "allow_persistent_secrets": "false",
+            "python_enable_replacements": "false",
+            "python_scan_all_frames": "false",
+        },
+    )
+
+
+def warm_up(engine: duckdb.DuckDBPyConnection) -> None:
+    """Load what the first statement would load, while files can still be read."""
+    serialize(engine, "SELECT 1")
+    engine.execute("SET TimeZone='UTC'")
+    rows = pa.table({"i": pa.array([1], pa.int64()), "t": pa.array([0], pa.timestamp("us", tz="UTC"))})
+    engine.register("warm_up", _Rows(rows))
+    relation = engine.sql(
+        "SELECT i::VARCHAR AS a, t, strftime(t, '%Y') AS y FROM warm_up WHERE i = $i", params={"i": 1}
+    )
+    relation.to_arrow_reader(1).read_all()
+    engine.unregister("warm_up")
+
+
+def serialize(engine: duckdb.DuckDBPyConnection, sql: str) -> str:
+    """The engine's own tree of a text, as JSON; nothing is bound."""
+    ((tree,),) = engine.execute(SERIALIZE, [sql]).fetchall()  # all: an unread end keeps the connection busy
+    return str(tree)
+
+
+def fill(engine: duckdb.DuckDBPyConnection, sources: Sequence[Source], descriptors: Sequence[int]) -> None:
+    """Make each source: admitted rows from their memory file, or a view of ours."""
+    for source in sources:
+        name = '"' + source.name.replace('"', '""') + '"'
+        if source.descriptor is not None:
+            engine.register(source.name, _Rows(_admitted(descriptors[source.descriptor])))
+        else:
+            engine.execute(f"CREATE TEMP VIEW {name} AS {source.view}")
+
+
+def seal(engine: duckdb.DuckDBPyConnection, *, paths: Sequence[str], deadline_ms: int, threads: int) -> None:
+    """Lock the engine; what it can read from here on is what `fill` made."""
+    engine.execute(f"SET threads={threads:d}")
+    engine.execute(f"SET max_execution_time={deadline_ms:d}")
+    engine.execute("SET errors_as_json=true")
+    if paths:
+        listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+        engine.execute(f"SET allowed_paths=[{listed}]")
+        engine.execute("SET enable_external_access=false")
+    else:
+        engine.execute("SET enable_external_access=false")
+        engine.execute("SET disabled_filesystems='LocalFileSystem'")
+    engine.execute("SET lock_configuration=true")
+    engine.execute("BEGIN TRANSACTION READ ONLY")
+
+
+class _Rows:
+    """Admitted rows as a re-scannable Arrow stream: a self join scans twice, LIMIT pulls one batch.
+
+    Handed over as a stream, not as a table: the engine then filters by itself and nothing is pushed into Arrow.
+    """
+
+    def __init__(self, table: pa.Table) -> None:
+        self._table = table
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self._table.__arrow_c_stream__(requested_schema)
+
+
+def _admitted(descriptor: int) -> pa.Table:
+    """The rows of a memory file, mapped and not copied."""
+    size = os.fstat(descriptor).st_size
+    buffer = pa.py_buffer(mmap.mmap(descriptor, size, prot=mmap.PROT_READ))
+    os.close(descriptor)
+    return pa.ipc.open_stream(buffer).read_all()

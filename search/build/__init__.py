@@ -1,0 +1,6 @@
+"""Writes search packs: `SearchBuild` is what the projector calls within a tick."""
+
+from search.build.change import PartitionChange
+from search.build.packs import SearchBuild
+
+__all__ = ["PartitionChange", "SearchBuild"]

@@ -1,0 +1,147 @@
+"""Filters as the engine's queries: hard conditions without a score; a name the pack does not know matches nothing."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final
+
+import tantivy
+
+from search.chunk import KINDS, Kind, SessionMeta
+from search.pack import IndexName, Names
+from search.query.request import Filters, SearchRequest
+from search.query.scope import ScopedPack
+
+_TIME_MAX: Final = 1 << 62
+INDEX_KINDS: Final[dict[IndexName, frozenset[Kind]]] = {
+    "main": frozenset(KINDS) - {"output"},
+    "outputs": frozenset({"output"}),
+}
+SHORT_ID_MIN: Final = 8
+
+
+def partition_filter(schema: Any, scoped: ScopedPack) -> Any | None:
+    """The scope as a condition, or None when it is the whole pack."""
+    if scoped.whole:
+        return None
+    return _one_of(schema, "partition", scoped.ordinals)
+
+
+def hit_filters(
+    schema: Any, index: IndexName, kinds: Sequence[Kind], names: Names, request: SearchRequest
+) -> list[Any] | None:
+    """The other conditions on a hit of these kinds in one index, or None when nothing there can satisfy them."""
+    conditions = []
+    if len(kinds) < len(INDEX_KINDS[index]):
+        conditions.append(_one_of(schema, "kind", [KINDS.index(kind) for kind in kinds]))
+    filters = request.filters
+    for field, wanted, known in (("role", filters.roles, names.roles), ("tool", filters.tools, names.tools)):
+        if wanted:
+            ordinals = _ordinals(known, set(wanted).__contains__)
+            if not ordinals:
+                return None
+            conditions.append(_one_of(schema, field, ordinals))
+    if filters.files:
+        ordinals = _ordinals(names.paths, lambda path: any(_names_file(path, file) for file in filters.files))
+        if not ordinals:
+            return None
+        conditions.append(_one_of(schema, "path", ordinals))
+    if filters.ids:
+        conditions.append(_any_of([_id_range(schema, name) for name in filters.ids]))
+    if filters.since_us is not None or filters.until_us is not None:
+        conditions.append(
+            tantivy.Query.range_query(
+                schema,
+                "time",
+                tantivy.FieldType.Integer,
+                lower_bound=-_TIME_MAX if filters.since_us is None else filters.since_us,
+                upper_bound=_TIME_MAX if filters.until_us is None else filters.until_us,
+                include_upper=False,
+            )
+        )
+    return conditions
+
+
+def conversation_filter(metas: Mapping[str, SessionMeta], filters: Filters) -> Callable[[str], bool] | None:
+    """Which conversations may have hits, or None when the request does not say."""
+    if not (
+        filters.providers
+        or filters.provider_sessions
+        or filters.workspaces
+        or filters.sessions
+        or filters.exclude_sessions
+        or filters.exclude_trees
+        or filters.primary_only
+    ):
+        return None
+
+    def admits(partition: str) -> bool:
+        meta = metas.get(partition, SessionMeta())
+        if filters.providers and meta.origin not in filters.providers:
+            return False
+        if filters.provider_sessions and meta.provider_session_id not in filters.provider_sessions:
+            return False
+        if filters.workspaces and not any(_is_workspace(meta, name) for name in filters.workspaces):
+            return False
+        if filters.primary_only and (meta.link_kind == "subagent" or meta.agent_id is not None):
+            return False
+        if not {partition, meta.parent, meta.root}.isdisjoint(filters.exclude_trees):
+            return False
+        if filters.sessions and not _is_one(partition, filters.sessions):
+            return False
+        return not (filters.exclude_sessions and _is_one(partition, filters.exclude_sessions))
+
+    return admits
+
+
+def _is_one(partition: str, names: Sequence[str]) -> bool:
+    bare = partition.removeprefix("conv-").removeprefix("imp-")
+    return any(
+        name in {partition, bare}
+        or (len(name) >= SHORT_ID_MIN and (partition.startswith(name) or bare.startswith(name)))
+        for name in names
+    )
+
+
+def _is_workspace(meta: SessionMeta, name: str) -> bool:
+    """By the repository's name, the working folder, or the last part of it."""
+    folder = (meta.cwd or "").rstrip("/")
+    return (
+        name in {meta.repo, folder}
+        or (bool(folder) and PurePosixPath(folder).name == name)
+        or (name.startswith("/") and folder.startswith(name.rstrip("/") + "/"))
+    )
+
+
+def _names_file(path: str, wanted: str) -> bool:
+    """The path itself, or its last parts."""
+    return path == wanted or path.endswith("/" + wanted.lstrip("/"))
+
+
+_IDENT_DIGITS: Final = 16  # the index knows the first 8 bytes of an id
+
+
+def _id_range(schema: Any, name: str) -> Any:
+    """The chunks whose id begins so."""
+    digits = name[:_IDENT_DIGITS]
+    low = int(digits.ljust(_IDENT_DIGITS, "0"), 16)
+    high = int(digits.ljust(_IDENT_DIGITS, "f"), 16)
+    return tantivy.Query.range_query(schema, "ident", tantivy.FieldType.Unsigned, lower_bound=low, upper_bound=high)
+
+
+def _any_of(queries: list[Any]) -> Any:
+    if len(queries) == 1:
+        return queries[0]
+    return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in queries])
+
+
+def _ordinals(known: Sequence[str], accepts: Callable[[str], bool]) -> list[int]:
+    return [ordinal for ordinal, name in enumerate(known, 1) if accepts(name)]
+
+
+def _one_of(schema: Any, field: str, values: Sequence[int]) -> Any:
+    query = (
+        tantivy.Query.term_query(schema, field, values[0])
+        if len(values) == 1
+        else tantivy.Query.term_set_query(schema, field, list(values))
+    )
+    return tantivy.Query.const_score_query(query, 0.0)

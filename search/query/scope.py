@@ -1,0 +1,105 @@
+"""Who asks, and which rows that is: a grant's scope as ordinals of each pack, with statistics of exactly these rows.
+
+Ruling 36: what a participant is told must equal what an archive that holds only the scope would tell. So a scope has
+its own number of chunks and its own token counts; nothing about other rows enters a score, an order or a total.
+An empty scope, like a scope of unknown partitions, has no rows; it never means everything.
+"""
+
+import hashlib
+from bisect import bisect_left
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from search.chunk import SessionMeta
+from search.opened import OpenPack
+from search.pack import INDEX_NAMES, Counts, IndexName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """What the grant allows: a realm, and the partitions it names (None: every one, of the fleet realm only)."""
+
+    realm: Literal["participant", "fleet"]
+    partitions: frozenset[str] | None
+
+    def __post_init__(self) -> None:
+        """A participant's scope is always a set."""
+        assert self.realm == "fleet" or self.partitions is not None, "a participant's grant names its partitions"
+
+    @property
+    def digest(self) -> str:
+        """A name for the policy: cursors bind it, caches are keyed by it."""
+        names = ["*"] if self.partitions is None else sorted(self.partitions)
+        return hashlib.sha256("\x1f".join([self.realm, *names]).encode()).hexdigest()[:32]
+
+
+class ScopedPack(NamedTuple):
+    """A pack with the ordinals that count; `whole` when these are all of the pack's."""
+
+    pack: OpenPack
+    ordinals: tuple[int, ...]
+    whole: bool
+
+    def admits(self, partition: str) -> bool:
+        """Whether the partition is one of those that count."""
+        ordinal = self.pack.ordinals.get(partition, -1)
+        at = bisect_left(self.ordinals, ordinal)
+        return at < len(self.ordinals) and self.ordinals[at] == ordinal
+
+
+class Scope(NamedTuple):
+    """The rows of a scope over the packs of a generation, oldest first."""
+
+    packs: tuple[ScopedPack, ...]
+    metas: dict[str, SessionMeta]
+    counts: dict[IndexName, Counts]
+
+    @property
+    def chunks(self) -> int:
+        """Chunks of all indexes."""
+        return sum(counts.chunks for counts in self.counts.values())
+
+
+def resolve_scope(packs: Sequence[OpenPack], access: Access) -> Scope:
+    """The scope's rows: newest pack first, until a replacement makes what is older dead."""
+    dead: set[str] = set()
+    found: list[ScopedPack] = []
+    metas: dict[str, SessionMeta] = {}
+    totals: dict[IndexName, Counts] = dict.fromkeys(INDEX_NAMES, Counts())
+    for pack in reversed(packs):
+        ordinals = [
+            ordinal for ordinal in _named(pack, access.partitions) if pack.entries[ordinal].partition not in dead
+        ]
+        for ordinal in ordinals:
+            entry = pack.entries[ordinal]
+            if entry.meta is not None:
+                metas.setdefault(entry.partition, entry.meta)
+            if entry.mode == "replace":
+                dead.add(entry.partition)
+            for index in INDEX_NAMES:
+                counts = entry.counts(index)
+                if counts.chunks:
+                    totals[index] = totals[index].plus(counts)
+        if ordinals:
+            found.append(ScopedPack(pack, tuple(ordinals), len(ordinals) == len(pack.entries)))
+    return Scope(tuple(reversed(found)), metas, totals)
+
+
+def narrow(scope: Scope, keep: Iterable[str]) -> tuple[ScopedPack, ...]:
+    """The scope's packs with only these partitions: filters narrow what is found, never what scores rest on."""
+    wanted = set(keep)
+    narrowed = []
+    for pack, ordinals, _ in scope.packs:
+        left = tuple(ordinal for ordinal in ordinals if pack.entries[ordinal].partition in wanted)
+        if left:
+            narrowed.append(ScopedPack(pack, left, len(left) == len(pack.entries)))
+    return tuple(narrowed)
+
+
+def _named(pack: OpenPack, partitions: frozenset[str] | None) -> Iterable[int]:
+    if partitions is None:
+        return range(len(pack.entries))
+    if len(partitions) < len(pack.ordinals):
+        return sorted(pack.ordinals[name] for name in partitions if name in pack.ordinals)
+    return [ordinal for ordinal, entry in enumerate(pack.entries) if entry.partition in partitions]

@@ -1,0 +1,125 @@
+"""What is new in the files, as appends (the package's docstring shows the loop and the laws).
+
+Looking is light, planning is not: parsers are loaded when a file changed.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from sources import surveying
+from sources.cursors import Cursors
+from sources.lines import Quarantined
+from sources.report import Report
+from sources.stillness import Stillness
+from sources.surveying import FoundFile, Survey
+
+if TYPE_CHECKING:
+    from sources.batches import Batch
+    from sources.copies import Share
+    from sources.planning import PlannedConversation
+    from sources.provider import Telling
+
+IMPORTS_PARTITION: Final = "imports"
+
+Past = Callable[[str], Iterable[tuple[int, bytes | None]] | None]
+
+
+class Importer:
+    """Plans the import of files; the loop around it appends."""
+
+    def __init__(self, cursors: Cursors, *, past: Past = lambda _partition: None) -> None:
+        self.report = Report()
+        self._cursors = cursors
+        self._past = past
+        self._bad: list[tuple[str, str, Quarantined]] = []
+        self._untold: dict[str, bool] = {}
+
+    def survey(self, paths: Iterable[Path], *, now_us: int, final: bool = False) -> Survey:
+        """Which files below the paths must be read; a file whose sizes and times are as before is not opened."""
+        found = surveying.survey(
+            paths, self._cursors, now_us=now_us, final=final, name_unrecognised=self._name_unrecognised
+        )
+        self.report.files += found.files
+        return found
+
+    def _name_unrecognised(self, path: str) -> None:
+        from sources.recognition import is_part  # noqa: PLC0415 loaded already: somebody tried to recognise the file
+
+        if not is_part(Path(path)):
+            self.report.unrecognised.append(path)
+
+    def plan(self, survey: Survey) -> "Iterator[PlannedConversation]":
+        """The conversations of the changed files, and of files whose copies changed owner by them."""
+        from sources.copies import Share  # noqa: PLC0415 planning is heavy, and most runs find nothing to plan
+        from sources.families import Families  # noqa: PLC0415 see above
+
+        todo = {found.path: found for found in survey.changed}
+        shared = Families(self._cursors).shares(todo, survey)
+        for path, found in todo.items():
+            self.report.files_read += 1
+            self._untold[path] = False
+            is_empty = True
+            for telling in self._tellings(found):
+                is_empty = False
+                planned = self._planned(telling, found, shared.get(path, Share()))
+                if planned is not None:
+                    yield planned
+            if is_empty:
+                self.report.empty.append(path)
+            told = found.level if self._untold.pop(path) else Stillness.FINAL
+            self._cursors.read(path, signature=found.signature, told=told)
+
+    def _tellings(self, found: FoundFile) -> "Iterator[Telling]":
+        from sources.providers import BY_NAME  # noqa: PLC0415 see plan
+
+        def set_aside(bad: Quarantined) -> None:
+            self._bad.append((found.provider, found.path, bad))
+
+        try:
+            yield from BY_NAME[found.provider].tellings(Path(found.path), set_aside)
+        except Exception as error:  # one reader's failure on one file must not end the import of all others
+            set_aside(Quarantined(0, found.size_bytes, f"reader_failed:{type(error).__name__}", ""))
+
+    def _planned(self, telling: "Telling", found: FoundFile, share: "Share") -> "PlannedConversation | None":
+        from sources.planning import PlannedConversation, is_longer, remembered  # noqa: PLC0415 see plan
+
+        partition = telling.identity.partition
+        known = self._cursors.progress(partition)
+        if known is not None and known.path != found.path and is_longer(Path(known.path), found):
+            self.report.doubles.append(found.path)
+            return None
+        erased = False
+        if known is None:
+            known, erased = remembered(partition, found.path, self._past(partition))
+        self.report.conversations += 1
+        self.report.conversations_new += known is None and not erased
+
+        def set_aside(bad: Quarantined) -> None:
+            self._bad.append((found.provider, found.path, bad))
+
+        return PlannedConversation(
+            telling, found, share=share, known=known, erased=erased, report=self.report, set_aside=set_aside
+        )
+
+    def settle(self, planned: "PlannedConversation") -> None:
+        """Every batch of the conversation was acknowledged."""
+        if planned.progress is not None:
+            self._cursors.advance(planned.partition, planned.progress)
+        self._untold[planned.path] = self._untold.get(planned.path, False) or planned.untold
+
+    def quarantined(self) -> "Iterator[Batch]":
+        """Pieces that could not be read and were not told before, one append each, for `imports`."""
+        from sources.planning import quarantine  # noqa: PLC0415 see plan
+
+        for provider, path, bad in self._bad:
+            self.report.quarantined.append((path, bad))
+            if self._cursors.is_told(path, bad.offset, bad.sha256):
+                continue
+            yield quarantine(provider, path, bad)
+            self._cursors.tell(path, bad.offset, bad.sha256)
+        self._bad.clear()
+
+    def finish(self) -> None:
+        """Keep the cursors."""
+        self._cursors.commit()

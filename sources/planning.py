@@ -1,0 +1,228 @@
+"""What a changed file adds to the journal: a conversation's telling, compared with what was appended of it."""
+
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from facts import codec
+from facts.events import ImportQuarantined
+from polyc.appending import Draft
+from polyc.ids import uuid8, uuid8_bytes
+from polyc.vocabulary import BY_CODE
+from sources.batches import Batch, Chain, batches
+from sources.copies import Share
+from sources.cursors import Progress
+from sources.lines import INCOMPLETE, Quarantined
+from sources.provider import Context, Counts, Telling
+from sources.redaction import Redactor
+from sources.report import Report
+from sources.stillness import Stillness
+from sources.surveying import FoundFile
+
+QUARANTINED_PER_FILE_MAX: Final = 1000  # a binary file taken for a history fills no journal
+_ORDINALS_MAX: Final = 10_000  # rewrites of one conversation that are looked for when the cursors were lost
+
+
+class PlannedConversation:
+    """A conversation of a changed file: its appends are made while they are asked for."""
+
+    def __init__(
+        self,
+        telling: Telling,
+        found: FoundFile,
+        *,
+        share: Share,
+        known: Progress | None,
+        erased: bool,
+        report: Report,
+        set_aside: Callable[[Quarantined], None],
+    ) -> None:
+        self.identity = telling.identity
+        self.partition: str = telling.identity.partition
+        self.provider = found.provider
+        self.path = found.path
+        self.is_new = known is None and not erased
+        self._telling = telling
+        self._found = found
+        self._share = share
+        self._known = known
+        self._erased = erased
+        self._report = report
+        self._set_aside = set_aside
+        self.progress: Progress | None = known
+        self.untold = False
+
+    def batches(self) -> Iterator[Batch]:
+        """What to append, in order; nothing when the journal has it all."""
+        if self._erased:
+            return  # what was erased must not come back, and what is left cannot be compared
+        known = self._known
+        if known is not None:
+            for level in dict.fromkeys((self._found.level, Stillness.GROWING, Stillness.STILL, Stillness.FINAL)):
+                telling = _Told(self, ordinal=known.ordinal, level=level)
+                rest = telling.beyond(known)
+                if rest is not None:
+                    yield from self._append(telling, rest, new_incarnation=False)
+                    return
+                if telling.has_failed:  # half a telling must not take the place of a whole one
+                    self._note(telling)
+                    return
+        ordinal = 0 if known is None else known.ordinal + 1
+        telling = _Told(self, ordinal=ordinal, level=self._found.level)
+        yield from self._append(telling, telling.segments(), new_incarnation=known is not None)
+
+    def _append(
+        self, telling: "_Told", segments: Iterator[tuple[Draft, ...]], *, new_incarnation: bool
+    ) -> Iterator[Batch]:
+        report = self._report
+        for batch in batches(self.partition, segments, telling.chain, new_incarnation=new_incarnation):
+            report.events += len(batch.drafts)
+            report.incarnations_new += batch.new_incarnation
+            yield batch
+        if telling.chain.count:
+            self.progress = Progress(
+                self.path, telling.ordinal, telling.chain.count, telling.chain.digest(), self._share.digest
+            )
+        self.untold = telling.counts.untold
+        self._note(telling)
+
+    def _note(self, telling: "_Told") -> None:
+        """Add the telling to the report."""
+        report = self._report
+        report.turns += telling.turns
+        report.unfinished += telling.unfinished
+        report.records += telling.counts.records
+        report.copies += telling.counts.copies
+        report.repeats += telling.counts.repeats
+        report.skipped.update(telling.counts.skipped)
+        report.unknown.update(telling.counts.unknown)
+        report.redacted.update(telling.redactor.struck)
+        for bad in telling.bad:
+            if bad.reason == INCOMPLETE:
+                report.incomplete.append((self.path, bad))
+            else:
+                self._set_aside(bad)
+
+
+class _Told:
+    """One telling of a planned conversation, from the beginning."""
+
+    def __init__(self, planned: PlannedConversation, *, ordinal: int, level: Stillness) -> None:
+        self.ordinal = ordinal
+        self.chain = Chain()
+        self.counts = Counts()
+        self.bad: list[Quarantined] = []
+        self.turns = 0
+        self.unfinished = 0
+        self.has_failed = False
+        self.redactor = Redactor()
+        self._telling = planned._telling  # noqa: SLF001 the two classes are one thing: a plan and its attempts
+        self._context = Context(
+            redactor=self.redactor,
+            ordinal=ordinal,
+            level=level,
+            foreign=planned._share.foreign,  # noqa: SLF001 see above
+            owners=planned._share.owners,  # noqa: SLF001 see above
+            counts=self.counts,
+            set_aside=self._set_aside,
+        )
+
+    def segments(self) -> Iterator[tuple[Draft, ...]]:
+        """The drafts of each segment."""
+        segments = self._telling.segments(self._context)
+        while True:
+            try:
+                segment = next(segments, None)
+            except Exception as error:  # one reader's failure on one file must not end the import of all others
+                self.bad.append(Quarantined(0, 0, f"reader_failed:{type(error).__name__}", ""))
+                self.has_failed = True
+                return
+            if segment is None:
+                return
+            self.turns += segment.turn == "closed"
+            self.unfinished += segment.turn == "open"
+            yield segment.drafts
+
+    def beyond(self, known: Progress) -> Iterator[tuple[Draft, ...]] | None:
+        """What comes after the events that are known; None when the events do not begin with those."""
+        segments = self.segments()
+        rest: tuple[Draft, ...] = ()
+        while self.chain.count < known.count:
+            drafts = next(segments, None)
+            if drafts is None:
+                return None
+            places = min(len(drafts), known.count - self.chain.count)
+            for draft in drafts[:places]:
+                self.chain.add(draft.event_type, draft.payload)
+            rest = drafts[places:]
+        if self.chain.digest() != known.digest:
+            return None
+        self.turns = self.unfinished = 0
+        return _with_first(rest, segments)
+
+    def _set_aside(self, bad: Quarantined) -> None:
+        if len(self.bad) < QUARANTINED_PER_FILE_MAX:
+            self.bad.append(bad)
+
+
+def is_longer(other: Path, found: FoundFile) -> bool:
+    """Whether the other file holds the conversation as well, and more of it."""
+    try:
+        size = other.stat().st_size
+    except OSError:
+        return False
+    return (size, found.path) >= (found.size_bytes, str(other))
+
+
+def remembered(
+    partition: str, path: str, records: Iterable[tuple[int, bytes | None]] | None
+) -> tuple[Progress | None, bool]:
+    """The progress as the journal itself remembers it, and whether something of it was erased."""
+    if records is None:
+        return None, False
+    chain, ordinal = Chain(), 0
+    for event_type, payload in records:
+        row = BY_CODE.get(event_type)
+        if row is None or "importer" not in row.roles:
+            continue  # participation: Control's, in the same partition
+        if payload is None:
+            return None, True
+        if chain.count == 0:
+            ordinal = _ordinal(partition, payload)
+        chain.add(event_type, payload)
+    return (Progress(path, ordinal, chain.count, chain.digest()), False) if chain.count else (None, False)
+
+
+class _Identified(msgspec.Struct):
+    id: str
+
+
+def _ordinal(partition: str, opened: bytes) -> int:
+    """Which incarnation an opening event began: its id was derived from the number."""
+    ident = msgspec.json.decode(opened, type=_Identified).id
+    return next((n for n in range(_ORDINALS_MAX) if uuid8(partition, "opened", str(n)) == ident), 0)
+
+
+def quarantine(provider: str, path: str, bad: Quarantined) -> Batch:
+    """The append that tells of a piece that could not be read; never its content."""
+    key = (provider, path, str(bad.offset), bad.reason, bad.sha256)
+    event = ImportQuarantined(
+        id=uuid8("quarantined", *key),
+        provider=provider,
+        path=path,
+        offset=bad.offset,
+        size_bytes=bad.size_bytes,
+        reason=bad.reason,
+        sha256=bad.sha256 or None,
+    )
+    draft = codec.encode(event)
+    payload = Redactor().clean([draft.payload])[0]
+    return Batch((Draft(draft.event_type, payload),), uuid8_bytes("quarantined-append", *key))
+
+
+def _with_first(first: tuple[Draft, ...], rest: Iterator[tuple[Draft, ...]]) -> Iterator[tuple[Draft, ...]]:
+    if first:
+        yield first
+    yield from rest

@@ -1,0 +1,159 @@
+r"""Redaction where an event is made (ruling 18): the journal never forgets, so it never gets what must be forgotten.
+
+The policy is `polychrome-secrets/1`; its version is a digest of all its patterns. Struck are credentials
+(`[redacted:KIND]`), e-mail addresses (`[redacted:email]`) and the folder of a person's home (`/home/NAME/x`,
+`/Users/NAME/x`, `C:\Users\NAME\x` become `~/x`, `~\x`). What was struck is counted by kind, never kept.
+
+Every payload of every event passes here, whatever provider made it. Most contain no literal of any rule and leave as
+they came; in the others every text is rewritten, also the texts inside of `arguments` (JSON in JSON). Names that join
+events (ids, types, times) are not touched.
+"""
+
+import hashlib
+import re
+from collections import Counter
+from typing import Any, Final
+
+import msgspec
+import re2
+
+from facts.events import Redaction
+from sources.secret_patterns import SECRETS, Rule
+
+POLICY: Final = "polychrome-secrets/1"
+
+_EMAIL: Final = re.compile(
+    r"(?<![\w.+/:-])[A-Za-z0-9][\w.+-]{0,63}@(?:[A-Za-z0-9-]{1,63}\.){1,8}[A-Za-z]{2,24}(?![\w-]|\.\w|:[\w/~]|/)"
+)  # not `git@host:path`: that is an address of a machine
+_HOME: Final = re.compile(rb"""(?:/home|/Users)/[^/\\\s"'<>|:;,()\[\]{}*?$]{1,64}(?=[/\\\s"'<>|:;,()\[\]{}]|$)""")
+_HOME_WINDOWS: Final = re.compile(rb"""[A-Za-z]:(\\{1,8})Users\\{1,8}[^/\\"<>|:*?]{1,64}(?=[\\"])""")
+_HOME_LITERALS: Final = (b"/home/", b"/Users/")
+_GIVEAWAYS: Final = re2.compile(
+    "|".join(
+        [*(re.escape(literal) for rule in SECRETS for literal in rule.literals), r"@[A-Za-z0-9-]+\.[A-Za-z]"]
+    ).encode()
+)
+_KEPT_FIELDS: Final = frozenset({
+    "type", "id", "occurred_at", "turn", "turn_id", "message_id", "parent_message_id", "call_id", "tool_call_id",
+    "role", "material_origin", "kind", "sha256", "conversation_id", "parent_partition", "media_type",
+    "receipt",  # a signed text: struck, it would no longer verify
+})  # fmt: skip
+_SEPARATOR: Final = b"\n"
+_encoder: Final = msgspec.json.Encoder()
+
+
+def policy_version() -> str:
+    """A digest of everything that decides what is struck."""
+    digest = hashlib.sha256()
+    for rule in SECRETS:
+        digest.update(f"{rule.name}\x1f{rule.literals}\x1f{rule.pattern.pattern}\x1f{rule.pattern.flags}\x1e".encode())
+    digest.update(_EMAIL.pattern.encode() + _HOME.pattern + _HOME_WINDOWS.pattern)
+    return digest.hexdigest()[:16]
+
+
+REDACTION: Final = Redaction(POLICY, policy_version())
+
+
+def is_suspect(payload: bytes) -> bool:
+    """Whether the payload contains a literal of a rule or something like an e-mail address.
+
+    One pass of a DFA over all literals (RE2): 0.3 s for 92 MB; a search for each literal takes 4 s, an alternation of
+    Python's `re` 3 s.
+    """
+    return _GIVEAWAYS.search(payload) is not None
+
+
+class Redactor:
+    """Rewrites payloads by the policy and counts what it struck, by kind."""
+
+    def __init__(self) -> None:
+        self.struck: Counter[str] = Counter()
+
+    def clean(self, payloads: list[bytes]) -> list[bytes]:
+        """The payloads with everything struck that the policy names, in the same order.
+
+        They are searched together (JSON holds no raw line feed), because nearly all of them are innocent.
+        """
+        whole = _SEPARATOR.join(payloads)
+        if is_suspect(whole):
+            cleaned = [self._clean_texts(one) if is_suspect(one) else one for one in payloads]
+            whole = _SEPARATOR.join(cleaned)
+        if any(literal in whole for literal in _HOME_LITERALS):
+            whole = self._clean_homes(whole, _HOME)
+        if b"\\Users\\" in whole:
+            whole = self._clean_homes(whole, _HOME_WINDOWS)
+        return whole.split(_SEPARATOR)
+
+    def _clean_homes(self, payload: bytes, pattern: re.Pattern[bytes]) -> bytes:
+        payload, count = pattern.subn(b"~", payload)
+        if count:
+            self.struck["home"] += count
+        return payload
+
+    def _clean_texts(self, payload: bytes) -> bytes:
+        before = self.struck.total()
+        rules = [rule for rule in SECRETS if any(literal.encode() in payload for literal in rule.literals)]
+        value = self._walk(msgspec.json.decode(payload), rules)
+        return _encoder.encode(value) if self.struck.total() != before else payload
+
+    def _walk(self, value: Any, rules: list[Rule]) -> Any:
+        if isinstance(value, str):
+            return self.text(value, rules)
+        if isinstance(value, dict):
+            return {
+                key: item
+                if key in _KEPT_FIELDS
+                else self._arguments(item, rules)
+                if key == "arguments" and isinstance(item, str)
+                else self._walk(item, rules)
+                for key, item in value.items()
+            }
+        if isinstance(value, list):
+            return [self._walk(item, rules) for item in value]
+        return value
+
+    def _arguments(self, text: str, rules: list[Rule]) -> str:
+        """JSON in JSON: the texts inside are rewritten, so that no escape hides a border of a secret."""
+        try:
+            value = msgspec.json.decode(text)
+        except (msgspec.DecodeError, RecursionError):
+            return self.text(text, rules)
+        before = self.struck.total()
+        try:
+            cleaned = self._inner(value, rules)
+        except RecursionError:
+            return self.text(text, rules)
+        return _encoder.encode(cleaned).decode() if self.struck.total() != before else text
+
+    def _inner(self, value: Any, rules: list[Rule]) -> Any:
+        if isinstance(value, str):
+            return self.text(value, rules)
+        if isinstance(value, dict):
+            return {self.text(key, rules): self._inner(item, rules) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self._inner(item, rules) for item in value]
+        return value
+
+    def text(self, text: str, rules: list[Rule] | None = None) -> str:
+        """One text by the rules (all of them when none are given)."""
+        for rule in SECRETS if rules is None else rules:
+            text = self._strike(text, rule)
+        if "@" in text:
+            text, count = _EMAIL.subn("[redacted:email]", text)
+            if count:
+                self.struck["email"] += count
+        return text
+
+    def _strike(self, text: str, rule: Rule) -> str:
+        if not any(literal in text for literal in rule.literals):
+            return text
+        mark = f"[redacted:{rule.name}]"
+
+        def struck(found: re.Match[str]) -> str:
+            self.struck[rule.name] += 1
+            if not rule.pattern.groups or found[1] is None:
+                return mark
+            begin, end = found.start(1) - found.start(), found.end(1) - found.start()
+            return found[0][:begin] + mark + found[0][end:]
+
+        return rule.pattern.sub(struck, text)

@@ -1,0 +1,103 @@
+"""Forgery: entries swapped, doubled, dropped, or cut off on a border."""
+
+from pathlib import Path
+
+import pytest
+
+from journal.verify import Pin, verify_file
+from polyc import note
+from polyc.errors import CorruptError
+from tests.journal.forger import Forger, first_fault, place, story
+from tests.journal.log import ORIGIN, Log
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    log = Log(tmp_path)
+    story(log)
+    return log
+
+
+def test_two_swapped_neighbours_are_named_as_order(log: Log):
+    with Forger(log) as forger:
+        third, fourth = forger.entry("conv-a", 3), forger.entry("conv-a", 4)
+        for position, other in ((3, fourth), (4, third)):
+            forger.run(
+                "UPDATE entry SET header = ?, salt = ?, payload = ? WHERE pid = ? AND position = ?",
+                *other[3:],
+                third[0],
+                position,
+            )
+    fault = first_fault(log)
+    assert fault.place == place("conv-a", 3, log)
+    assert fault.kind in {"order", "leaf"}
+
+
+def test_a_doubled_entry_is_found(log: Log):
+    with Forger(log) as forger:
+        pid, position, _idx, header, salt, payload = forger.entry("conv-a", 10)
+        forger.run("INSERT INTO entry VALUES (?, ?, 24, ?, ?, ?)", pid, position + 1, header, salt, payload)
+        forger.run("UPDATE part SET next = next + 1 WHERE pid = ?", pid)
+    fault = first_fault(log)
+    assert fault is not None
+    with pytest.raises(CorruptError):
+        log.open()
+
+
+def test_a_dropped_entry_is_named_as_a_gap(log: Log):
+    with Forger(log) as forger:
+        forger.run("DELETE FROM entry WHERE pid = ? AND position = 4", forger.pid("conv-a"))
+    fault = first_fault(log)
+    assert (fault.kind, fault.place) == ("gap", place("conv-a", 4, log))
+
+
+def test_a_last_entry_cut_off_with_its_append_is_behind_its_own_checkpoint(log: Log):
+    with Forger(log) as forger:
+        forger.run("DELETE FROM entry WHERE idx = 23")
+        forger.run("DELETE FROM append WHERE idx = 23")
+        forger.run("DELETE FROM part WHERE name = 'conv-c'")
+    report = verify_file(log.path, policy=log.policy)
+    assert ("rollback", "checkpoint 24") in {(fault.kind, fault.place) for fault in report.faults}
+    with pytest.raises(CorruptError) as stopped:
+        log.open()
+    assert stopped.value.kind in {"rollback", "root"}
+
+
+def test_a_tail_cut_off_with_its_checkpoints_is_found_by_whoever_saw_it(log: Log):
+    with log.open() as journal:
+        seen = note.decode_checkpoint(note.parse_note(journal.checkpoint(), place="").text, place="")
+    with Forger(log) as forger:
+        for table in ("entry", "append"):
+            forger.run(f"DELETE FROM {table} WHERE idx >= 23")
+        forger.run("DELETE FROM part WHERE name = 'conv-c'")
+        forger.run("DELETE FROM checkpoint WHERE size > 23")
+    assert first_fault(log, level="V2") is None  # nothing inside the file can tell
+    pin = Pin(size=seen.size, root=seen.root, source="a receipt", anchored=True)
+    fault = first_fault(log, pins=[pin])
+    assert (fault.kind, fault.place) == ("rollback", "checkpoint 24")
+
+
+def test_a_checkpoint_past_the_head_is_refused(log: Log):
+    with Forger(log) as forger:
+        text = str(note.Checkpoint(origin=ORIGIN, size=99, root=bytes(32)))
+        line = note.sign(text, name=ORIGIN, signer=log.signers["log"])
+        forger.run(
+            "INSERT INTO checkpoint VALUES (99, ?, ?)", str(note.Note(text=text, signatures=(line,))), bytes(32 * 4)
+        )
+    assert first_fault(log).kind == "rollback"
+    with pytest.raises(CorruptError) as stopped:
+        log.open()
+    assert stopped.value.kind == "rollback"
+
+
+def test_a_fork_is_found_by_whoever_remembers_the_other_root(log: Log):
+    with log.open() as journal:
+        seen = note.decode_checkpoint(note.parse_note(journal.checkpoint(), place="").text, place="")
+    pin = Pin(size=seen.size, root=seen.root, source="manifest 3", anchored=False)
+    assert first_fault(log, pins=[pin]) is None
+    other = Log(log.folder / "other", seed="log")
+    with other.open() as journal:  # the same keys, another history
+        other.say(journal, "conv-c", "x")
+    story(other)
+    fault = first_fault(other, pins=[pin])
+    assert (fault.kind, fault.place) == ("fork", "checkpoint 24")

@@ -1,0 +1,183 @@
+"""Receipts, keys, erasure, archives, backups: what keeps a deployment whole, as a script would use it."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from polyc.dataroot import DataRoot
+from tests.cli.runner import ask, polyc, relations_holding
+
+PROMPT = "The harbour page shows every high tide"  # asked for by its beginning: the audit keeps questions
+
+
+def place_of(root: Path, text: str) -> tuple[str, int, str]:
+    [row] = ask(root, f"SELECT partition, position, source_incarnation AS i FROM messages WHERE text LIKE '{text}%'")
+    return str(row["partition"]), int(row["position"]), str(row["i"])
+
+
+def test_a_result_row_can_be_proved_with_the_policy_file_alone(root: Path, tmp_path: Path) -> None:
+    partition, position, incarnation = place_of(root, PROMPT[:12])
+    receipt, policy = tmp_path / "row.tlog-proof", tmp_path / "policy.json"
+    shutil.copy(DataRoot(root).policy_file, policy)
+    said = polyc(root, "prove", partition, str(position), "--incarnation", incarnation, "--out", str(receipt))
+    assert said.code == 0, said.err
+    nowhere = tmp_path / "nowhere"
+    proved = polyc(nowhere, "receipt", "verify", str(receipt), "--policy", str(policy)).rows[0]
+    assert (proved["partition"], proved["position"], proved["event_type"]) == (partition, position, "message")
+    assert proved["source_incarnation"] == incarnation
+    assert proved["role"] == "importer"
+    assert not nowhere.exists()
+    again = polyc(root, "prove", partition, str(position), "--out", str(receipt))
+    assert again.code == 1
+    assert "already_exists" in again.err
+
+
+def test_a_changed_receipt_proves_nothing(root: Path, tmp_path: Path) -> None:
+    partition, position, _ = place_of(root, PROMPT[:12])
+    text = polyc(root, "prove", partition, str(position), "--out", "-").out.decode()
+    other = polyc(root, "prove", partition, str(position + 1), "--out", "-").out.decode()
+    lines, others = text.splitlines(keepends=True), other.splitlines(keepends=True)
+    differing = [number for number, line in enumerate(lines) if number < len(others) and line != others[number]]
+    assert differing
+    lines[differing[0]] = others[differing[0]]
+    forged = tmp_path / "forged.tlog-proof"
+    forged.write_text("".join(lines))
+    said = polyc(root, "receipt", "verify", str(forged), "--policy", str(DataRoot(root).policy_file))
+    assert (said.code, said.out) == (3, b"")
+    assert said.err.startswith("polyc: error: data_loss: ")
+
+
+def test_keys_are_listed_rotated_and_revoked(copy: Path, home: Path) -> None:
+    before = {row["role"]: row["key_id"] for row in polyc(copy, "keys", "list", "--format", "json").rows}
+    assert set(before) == {"root", "control", "grant", "harness", "edge", "importer", "log", "projector", "query"}
+    assert polyc(copy, "keys", "rotate", "importer").code == 0
+    assert polyc(copy, "keys", "revoke", before["harness"], "--reason", "lost").code == 0
+    keys = polyc(copy, "keys", "list", "--format", "json").rows
+    acting = {row["role"]: row["key_id"] for row in keys if row["state"] == "acting"}
+    assert acting["importer"] != before["importer"]
+    assert "harness" not in acting
+    assert ask(copy, "SELECT COUNT(*) AS n FROM turns")[0]["n"] > 0
+    assert polyc(copy, "verify", "--level", "V2").code == 0
+
+
+def test_erased_content_is_gone_and_the_log_still_verifies(copy: Path) -> None:
+    partition, position, _ = place_of(copy, PROMPT[:12])
+    said = polyc(copy, "erase", partition, str(position), "--prove-gone")
+    assert said.code == 0, said.err
+    assert relations_holding(copy, PROMPT) == []
+    held = [path for path in copy.rglob("*") if path.is_file() and PROMPT.encode() in path.read_bytes()]
+    assert held == []
+    assert polyc(copy, "verify").code == 0
+    said = polyc(copy, "erase", partition, "--prove-gone")
+    assert said.code == 0, said.err
+    assert ask(copy, f"SELECT COUNT(*) AS n FROM messages WHERE partition = '{partition}'") == [{"n": 0}]
+    assert polyc(copy, "verify", "--artifacts").code == 0
+
+
+def test_an_archive_becomes_the_same_log_elsewhere(root: Path, tmp_path: Path) -> None:
+    archive, other = tmp_path / "archive", tmp_path / "other"
+    assert polyc(root, "export", str(archive)).code == 0
+    assert polyc(other, "import-archive", str(archive)).code == 0
+    reports = [json.loads(polyc(each, "verify", "--json", "--level", "V2").out) for each in (root, other)]
+    assert reports[1]["faults"] == []
+    assert (reports[0]["origin"], reports[0]["root"]) == (reports[1]["origin"], reports[1]["root"])
+    again = polyc(other, "import-archive", str(archive))
+    assert (again.code, again.out) == (1, b"")
+
+
+def test_a_backup_comes_back_unless_the_tables_have_seen_more(copy: Path, tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    assert polyc(copy, "backup", str(backup)).code == 0
+    assert polyc(copy, "restore", str(backup)).code == 0
+    assert polyc(copy, "verify").code == 0
+    assert polyc(copy, "persona", "create", "later").code == 0
+    assert polyc(copy, "project").code == 0
+    said = polyc(copy, "restore", str(backup))
+    assert said.code == 1
+    assert said.err.startswith("polyc: error: ")
+    assert any(row["persona"] == "later" for row in polyc(copy, "persona", "list", "--format", "json").rows)
+
+
+def test_a_journal_behind_its_tables_is_told(copy: Path, tmp_path: Path) -> None:
+    older = tmp_path / "older.sqlite"
+    shutil.copy(DataRoot(copy).journal_file, older)
+    assert polyc(copy, "persona", "create", "later").code == 0
+    assert polyc(copy, "project").code == 0
+    shutil.copy(older, DataRoot(copy).journal_file)
+    for leftover in DataRoot(copy).journal_file.parent.glob("journal.sqlite-*"):
+        leftover.unlink()
+    said = polyc(copy, "verify")
+    assert said.code == 3, said.out
+
+
+def test_fsck_finds_nothing_in_a_sound_file(root: Path) -> None:
+    assert polyc(root, "fsck").code == 0
+
+
+def test_the_tables_are_compared_with_the_journal(copy: Path) -> None:
+    assert polyc(copy, "verify", "--artifacts").code == 0
+    report = json.loads(polyc(copy, "verify", "--artifacts", "--json").out)
+    assert report["artifacts"]["difference"] is None
+
+
+def test_generations_are_listed_shown_and_compared(copy: Path) -> None:
+    assert polyc(copy, "persona", "create", "later").code == 0
+    assert polyc(copy, "project").code == 0
+    numbers = sorted(row["generation"] for row in polyc(copy, "generations", "list", "--format", "json").rows)
+    first, last = str(numbers[0]), str(numbers[-1])
+    assert len(numbers) >= 2
+    assert polyc(copy, "generations", "show", last).rows[0]["generation"] == numbers[-1]
+    assert polyc(copy, "generations", "diff", first, last).rows[0]["changed"][0]["partition"] == "personas"
+    assert polyc(copy, "gc", "--dry-run").code == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [("prove", "conv-imp-x", "1"), ("erase", "conv-imp-x"), ("generations", "show", "99")]
+)
+def test_what_is_not_there_is_refused(root: Path, arguments: tuple[str, ...]) -> None:
+    said = polyc(root, *arguments)
+    assert (said.code, said.out) == (1, b""), said.err
+    assert said.err.startswith("polyc: error: not_found: ")
+
+
+def test_a_witness_is_given_the_logs_key(root: Path) -> None:
+    origin = DataRoot(root).policy().origin
+    assert polyc(root, "witness", "vkey").out.decode().startswith(f"{origin}+")
+
+
+def test_prices_and_budgets_are_recorded(copy: Path) -> None:
+    price = (
+        "price",
+        "set",
+        "gpt-5.1-codex",
+        "--from",
+        "2026-11-01",
+        "--currency",
+        "USD",
+        "--input",
+        "1.25",
+        "--output",
+        "10",
+    )
+    assert polyc(copy, *price).code == 0
+    budget = ("budget", "set", "--persona", "maren", "--asset", "USDC", "--network", "base", "--amount", "5000000")
+    assert polyc(copy, *budget).code == 0
+    assert polyc(copy, "project").code == 0
+    assert ask(copy, "SELECT model FROM prices") == [{"model": "gpt-5.1-codex"}]
+    assert ask(copy, "SELECT subject FROM budgets") == [{"subject": "maren"}]
+
+
+def test_an_encrypting_deployment_answers_the_same_and_keeps_no_plain_text(
+    root: Path, home: Path, tmp_path: Path
+) -> None:
+    secret = tmp_path / "secret"
+    assert polyc(secret, "init", "--encryption", "per-conversation").code == 0
+    assert polyc(secret, "import", "--final", "--persona", "maren", str(home)).code == 0
+    sql = "SELECT turn_id, text FROM messages ORDER BY partition, position"
+    assert ask(secret, sql) == ask(root, sql)
+    assert PROMPT.encode() in DataRoot(root).journal_file.read_bytes()
+    assert PROMPT.encode() not in DataRoot(secret).journal_file.read_bytes()
+    assert polyc(secret, "verify", "--level", "V2").code == 0
+    assert polyc(secret, "init").code == 1

@@ -1,0 +1,147 @@
+"""Laws of the folds, over generated journals: they equal a naive oracle, and nothing outside a committed turn matters."""
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from facts.catalog import TABLES
+from facts.partition import open_fold, resume_fold
+from tests.facts.generate import add, build, steps, turn_events
+from tests.facts.journal import SIGNERS, TRUST, Journal, column, fold_of
+from tests.facts.oracle import Oracle
+
+ROLES = {signer.key_id: role for role, signer in SIGNERS.items()}
+# The same journals in every run, and a busy machine is no failure.
+LAW = settings(deadline=None, derandomize=True, database=None)
+GATED = [name for name, table in TABLES.items() if table.gated]
+
+
+def gated(rows):
+    return {name: rows.get(name, []) for name in GATED}
+
+
+def seen(rows, table, *names):
+    columns = [column(rows, table, name) for name in ("position", "turn_id", *names)]
+    return list(zip(*columns, strict=True))
+
+
+def assert_equals_oracle(journal):
+    rows, oracle = journal.rows(), Oracle(journal.records, ROLES)
+    assert seen(rows, "turns", "turn_index") == oracle.turns()
+    assert seen(rows, "messages", "message_id", "text") == oracle.messages()
+    assert seen(rows, "usage", "call_id", "input_tokens") == oracle.usage()
+    assert seen(rows, "tool_calls", "tool_call_id", "block_type") == oracle.tool_calls()
+    assert seen(rows, "approvals", "outcome") == oracle.approvals()
+    assert column(rows, "refusals", "position") == oracle.refusals()
+
+
+@LAW
+@given(steps)
+def test_tables_equal_a_naive_oracle(chosen):
+    assert_equals_oracle(build(chosen))
+
+
+@LAW
+@given(steps)
+def test_tables_of_an_import_equal_a_naive_oracle(chosen):
+    journal = Journal("conv-imp-a").open("codex", by="importer")
+    for step in chosen:
+        add(journal, step, by="importer" if step[-1] in ("control", "harness") else None)
+    assert_equals_oracle(journal)
+
+
+def test_the_oracle_can_disagree():
+    journal = Journal().open().start().say("a").end()
+    oracle = Oracle(journal.records[:-1], ROLES)
+    assert oracle.messages() != seen(journal.rows(), "messages", "message_id", "text")
+
+
+@LAW
+@given(steps, st.data())
+def test_a_committed_turns_rows_are_final(chosen, data):
+    journal = build(chosen)
+    cut = data.draw(st.integers(0, len(journal.records)))
+    before, after = fold_of(journal.records[:cut], partition="conv-a").rows(), journal.rows()
+    for table in ("messages", "blocks", "usage", "model_call", "tool_calls", "approvals"):
+        assert set(before[table]) <= set(after[table]), table
+    assert set(seen(before, "turns", "status")) <= set(seen(after, "turns", "status"))
+
+
+@LAW
+@given(steps, st.lists(st.integers(0, 100), max_size=20))
+def test_a_record_applied_again_changes_nothing(chosen, repeats):
+    journal = build(chosen)
+    fold = open_fold("conv-a", TRUST)
+    for number, record in enumerate(journal.records):
+        fold.apply(record)
+        for repeat in repeats:
+            fold.apply(journal.records[repeat % (number + 1)])
+    assert fold.rows() == journal.rows()
+
+
+@LAW
+@given(steps, st.data())
+def test_a_fold_resumes_where_it_stood(chosen, data):
+    journal = build(chosen)
+    fold = open_fold("conv-a", TRUST)
+    cuts = data.draw(st.sets(st.integers(0, len(journal.records)), max_size=4))
+    for number, record in enumerate(journal.records):
+        if number in cuts:
+            fold = resume_fold("conv-a", TRUST, fold.snapshot())
+        fold.apply(record)
+    assert fold.rows() == journal.rows()
+    assert resume_fold("conv-a", TRUST, fold.snapshot()).rows() == journal.rows()
+
+
+FILLER = 60_000  # a type that nobody knows
+
+
+def outside(step, open_turns):
+    """The step, made to stand in no turn that is open here."""
+    what, kind, turn, _dispatch, native, message, by = step
+    return (what, kind, None if turn in open_turns else turn, None, native, message, by)
+
+
+@LAW
+@given(steps, st.lists(st.tuples(st.integers(0, 40), turn_events), max_size=8))
+def test_an_event_outside_its_turn_changes_no_row(chosen, strangers):
+    places = {place % (len(chosen) + 1): stranger for place, stranger in strangers}
+    with_strangers, with_fillers = Journal().open(), Journal().open()
+    for number in range(len(chosen) + 1):
+        if number in places:
+            state = fold_of(with_fillers.records, partition="conv-a").state
+            add(with_strangers, outside(places[number], state.judgement.turns.open))
+            with_fillers.raw(FILLER, b"{}")
+        if number < len(chosen):
+            add(with_strangers, chosen[number])
+            with_fillers.records.append(
+                with_strangers.records[-1].__class__(
+                    **{
+                        name: getattr(with_strangers.records[-1], name)
+                        for name in with_strangers.records[-1].__struct_fields__
+                    }
+                )
+            )
+    assert gated(with_strangers.rows()) == gated(with_fillers.rows())
+
+
+@LAW
+@given(steps, steps, st.randoms(use_true_random=False))
+def test_conversations_do_not_touch_each_other(one, other, random):
+    journals = {name: build(chosen, name) for name, chosen in (("conv-a", one), ("conv-b", other))}
+    folds = {name: open_fold(name, TRUST) for name in journals}
+    queues = {name: list(journal.records) for name, journal in journals.items()}
+    while any(queues.values()):
+        name = random.choice([name for name, queue in queues.items() if queue])
+        folds[name].apply(queues[name].pop(0))
+    for name, journal in journals.items():
+        assert folds[name].rows() == journal.rows()
+
+
+@LAW
+@given(steps)
+def test_the_same_turn_ids_committed_elsewhere_make_nothing_eligible(chosen):
+    journal = build(chosen)
+    before = gated(journal.rows())
+    for turn in ("t1", "t2", "t3"):
+        journal.start(turn, conversation="b").end(turn, conversation="b")
+    assert gated(journal.rows()) == before

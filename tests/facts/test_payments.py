@@ -1,0 +1,169 @@
+"""Payments: settled means that every check passed; each check has its own verdict."""
+
+from decimal import Decimal
+
+import pytest
+
+from facts.catalog import TABLES
+from tests.facts.journal import anomalies, column
+from tests.facts.payment import (
+    ED,
+    ISSUED_AT,
+    K256,
+    NETWORK,
+    P256,
+    PAYER,
+    asked,
+    claims,
+    decided,
+    dispatched,
+    jws,
+    paid,
+    paying,
+    requested,
+    signer,
+    trust,
+)
+
+
+def verdicts(journal, by=None):
+    rows = journal.end().rows(by or trust())
+    return list(
+        zip(column(rows, "settlement_verdicts", "verdict"), column(rows, "settlement_verdicts", "detail"), strict=True)
+    )
+
+
+def test_a_payment_that_passes_every_check_is_settled():
+    rows = paid(paying(), jws()).end().rows(trust())
+    (row,) = rows["payments"]
+    payment = dict(zip(TABLES["payments"].column_names, row, strict=True))
+    assert payment["tool_call_id"] == "conv-a:x"
+    assert payment["reference"] == "0xAA01"
+    assert payment["amount_base_units"] == Decimal(10_000)
+    assert (payment["payer"], payment["payee"], payment["network"]) == (PAYER, "0xshop", NETWORK)
+    assert int(payment["settled_at"].timestamp()) == ISSUED_AT
+    assert column(rows, "settlement_verdicts", "verdict") == ["settled"]
+    assert column(rows, "approvals", "request_id") == column(rows, "tool_calls", "tool_call_id") == ["conv-a:x"]
+
+
+@pytest.mark.parametrize(("alg", "key"), [("EdDSA", ED), ("ES256", P256), ("ES256K", K256)])
+def test_three_algorithms_settle(alg, key):
+    receipt = jws(key=key, alg=alg)
+    assert verdicts(paid(paying(), receipt), trust(signer(key=key, algorithm=alg))) == [("settled", None)]
+
+
+def test_an_unapproved_payment_is_not_settled():
+    assert verdicts(paid(asked(dispatched()), jws())) == [("unapproved", "never_requested")]
+    assert verdicts(paid(requested(asked(dispatched())), jws())) == [("unapproved", "undecided")]
+    denied = decided(requested(asked(dispatched())), outcome="denied")
+    assert verdicts(paid(denied, jws())) == [("unapproved", "denied")]
+
+
+def test_approval_comes_before_payment():
+    journal = paid(requested(asked(dispatched())), jws())
+    assert verdicts(decided(journal)) == [("unapproved", "undecided")]
+
+
+def test_an_approval_of_another_turn_approves_nothing_here():
+    journal = decided(requested(dispatched(turn="t1", dispatch="d1")), dispatch="d1").end("t1")
+    journal.intend("t2", "d2").start("t2")
+    rows = paid(asked(journal, dispatch="d2"), jws(), dispatch="d2").end("t2").rows(trust())
+    assert column(rows, "settlement_verdicts", "verdict") == ["unapproved"]
+
+
+def test_one_approval_pays_for_one_payment():
+    journal = paid(paid(asked(paying()), jws()), jws(claims(transaction="0xAA02")))
+    assert verdicts(journal) == [("settled", None), ("unapproved", "used_before")]
+
+
+@pytest.mark.parametrize("transaction", ["0xAA01", "0xaa01", "0XAA01"])
+def test_a_transaction_settles_once(transaction):
+    journal = requested(asked(paid(paying(), jws())))
+    assert verdicts(paid(decided(journal), jws(claims(transaction=transaction, issuedAt=ISSUED_AT + 1)))) == [
+        ("settled", None),
+        ("duplicate", "settled_before"),
+    ]
+
+
+def test_a_second_receipt_for_one_asking_is_a_duplicate():
+    journal = paid(paid(paying(), jws()), jws(claims(transaction="0xAA02")))
+    assert verdicts(journal) == [("settled", None), ("duplicate", "paid_before")]
+
+
+def test_a_claim_without_a_transaction_settles_once_whatever_its_signature():
+    first, second = (jws(claims(transaction=None), key=P256, alg="ES256") for _ in range(2))
+    assert first != second, "ECDSA signs the same bytes in many ways"
+    journal = decided(requested(asked(paid(paying(), first))))
+    by = trust(signer(key=P256, algorithm="ES256"))
+    assert verdicts(paid(journal, second), by) == [("settled", None), ("duplicate", "settled_before")]
+
+
+def test_a_forged_receipt_does_not_use_up_the_true_one():
+    journal = paid(paid(paying(), jws(claims(payer="0xeve"))), jws())
+    assert verdicts(journal) == [("wrong_payer", "payer"), ("settled", None)]
+
+
+@pytest.mark.parametrize(
+    ("terms", "change", "verdict"),
+    [
+        ({"resource": "https://api.example/other"}, {}, ("wrong_resource", "resource")),
+        ({"network": "eip155:1"}, {}, ("wrong_resource", "network")),
+        ({"payer": "0x01"}, {}, ("wrong_payer", "payer")),
+        ({"payer": PAYER.lower()}, {}, ("settled", None)),
+        ({"payer": None}, {}, ("settled", None)),
+        ({"amount_base_units": "9" * 38}, {}, ("settled", None)),
+        ({"amount_base_units": "9" * 39}, {}, ("malformed", "amount")),
+        ({"amount_base_units": "1.5"}, {}, ("malformed", "amount")),
+        ({}, {"amount": "10000"}, ("settled", None)),
+        ({}, {"amount": "9999"}, ("amount_mismatch", "amount")),
+        ({}, {"asset": "other"}, ("amount_mismatch", "asset")),
+        ({}, {"issuedAt": ISSUED_AT - 3600}, ("expired", "issued_before_it_was_asked")),
+        ({}, {"issuedAt": ISSUED_AT + 3600}, ("expired", "issued_after_it_was_recorded")),
+    ],
+)
+def test_the_receipt_must_be_of_what_was_asked(terms, change, verdict):
+    assert verdicts(paid(paying(**terms), jws(claims(**change)))) == [verdict]
+
+
+def test_a_receipt_issued_after_the_offers_expiry_is_expired():
+    from tests.facts.journal import at
+
+    assert verdicts(paid(paying(expires_at=at(0)), jws())) == [("expired", "issued_too_late")]
+
+
+def test_what_was_never_asked_settles_nothing():
+    journal = decided(requested(dispatched()))
+    assert verdicts(paid(journal, jws())) == [("amount_mismatch", "nothing_was_asked")]
+
+
+def test_a_reference_beside_the_receipt_must_agree():
+    assert verdicts(paid(paying(), jws(), reference="0xaa01")) == [("settled", None)]
+    assert verdicts(paid(paying(), jws(), reference="0xbb")) == [("malformed", "reference_differs")]
+
+
+def test_a_late_receipt_is_no_row_but_settles_its_transaction():
+    journal = paid(paying().end("t1"), jws())
+    rows = journal.rows(trust())
+    assert rows["payments"] == rows["settlement_verdicts"] == []
+    assert anomalies(rows) == {("after_end", "payment_receipt"): 1}
+
+
+def test_a_payment_of_an_unfinished_turn_is_in_no_table():
+    rows = paid(paying(), jws()).rows(trust())
+    assert rows["payments"] == rows["settlement_verdicts"] == rows["approvals"] == []
+
+
+def test_only_an_edge_reports_receipts():
+    from facts import events as e
+
+    journal = paying()
+    event = e.PaymentReceipt(id="p", dispatch_id="d1", tool_call_id="x", format="jws", receipt=jws())
+    assert verdicts(journal.add(event, by="harness")) == []
+
+
+def test_approvals_and_payments_of_a_repeated_call_id_join():
+    journal = paid(paying(), jws())
+    again = decided(requested(asked(journal.call("x", name="pay"))))
+    rows = paid(again, jws(claims(transaction="0xAA02"))).end().rows(trust())
+    assert column(rows, "approvals", "request_id") == ["conv-a:x", "conv-a:x#2"]
+    assert column(rows, "payments", "tool_call_id") == ["conv-a:x", "conv-a:x#2"]

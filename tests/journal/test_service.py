@@ -1,0 +1,221 @@
+"""The service: private sockets, health, reflection, deadlines, back-pressure, and a tail that gives each entry once."""
+
+import itertools
+import stat
+import threading
+from pathlib import Path
+
+import grpc
+import pytest
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from journal import boot, server
+from journal.client import AuditClient, JournalClient
+from journal.store import SqliteJournal
+from polyc.appending import Author, Draft
+from polyc.clock import SystemClock
+from polyc.dataroot import DataRoot
+from polyc.errors import RefusedError, UnavailableError
+from polyc.ids import SystemIds
+from polyc.keyring import KEYS_PARTITION
+from polyc.published import load_key_bundle
+from polyc.signing import load_signer, new_signer
+from tests.journal.log import MESSAGE, Log, key_added
+
+
+class Running:
+    """A journal process in a thread of this one."""
+
+    def __init__(self, root: DataRoot) -> None:
+        self.root = root
+        self._stop, self._ready = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._serve)
+        self._thread.start()
+        assert self._ready.wait(30)
+
+    def _serve(self) -> None:
+        server.serve(self.root, clock=SystemClock(), ids=SystemIds(), stop=self._stop, ready=self._ready.set)
+
+    def stop(self) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def author(self, port, role: str) -> Author:
+        signer = load_signer(self.root.keys / f"{role}.pem")
+        return Author(port, signer, clock=SystemClock(), ids=SystemIds())
+
+    def say(self, port, partition: str, *texts: str) -> None:
+        self.author(port, "harness").append(partition, [Draft(MESSAGE, text.encode()) for text in texts])
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch) -> DataRoot:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    root = DataRoot(tmp_path / "root")
+    boot.create_deployment(root, clock=SystemClock(), ids=SystemIds())
+    return root
+
+
+@pytest.fixture
+def running(root: DataRoot):
+    running = Running(root)
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def client(running: Running):
+    with boot.connect(running.root, clock=SystemClock(), ids=SystemIds()) as client:
+        yield client
+
+
+def test_sockets_are_private_and_go_away_with_the_server(root: DataRoot):
+    running = Running(root)
+    for name in ("journal", "audit"):
+        assert stat.S_IMODE(root.socket(name).stat().st_mode) == 0o600
+        assert stat.S_IMODE(root.socket(name).parent.stat().st_mode) == 0o700
+    running.stop()
+    assert not root.socket("journal").exists()
+
+
+def test_connect_uses_the_running_writer_else_becomes_it(root: DataRoot):
+    with boot.connect(root, clock=SystemClock(), ids=SystemIds()) as port:
+        assert isinstance(port, SqliteJournal)
+    running = Running(root)
+    try:
+        with boot.connect(root, clock=SystemClock(), ids=SystemIds()) as port:
+            assert isinstance(port, JournalClient)
+        with pytest.raises(UnavailableError) as refused:
+            boot.open_embedded(root, clock=SystemClock(), ids=SystemIds())
+        assert str(root.socket("journal")) in refused.value.message
+    finally:
+        running.stop()
+    root.socket("journal").touch()  # what a killed server leaves is no server
+    with boot.connect(root, clock=SystemClock(), ids=SystemIds()) as port:
+        assert isinstance(port, SqliteJournal)
+
+
+def test_health_and_reflection_answer(running: Running):
+    with grpc.insecure_channel(f"unix:{running.root.socket('journal')}") as channel:
+        checked = health_pb2_grpc.HealthStub(channel).Check(
+            health_pb2.HealthCheckRequest(service="polychrome.journal.v1.JournalService")
+        )
+        assert checked.status == health_pb2.HealthCheckResponse.SERVING
+        asked = iter([reflection_pb2.ServerReflectionRequest(list_services="")])
+        answer = next(reflection_pb2_grpc.ServerReflectionStub(channel).ServerReflectionInfo(asked))
+        names = {service.name for service in answer.list_services_response.service}
+        assert "polychrome.journal.v1.JournalService" in names
+        assert "polychrome.journal.v1.AuditService" not in names
+
+
+def test_a_tail_gives_each_entry_once_across_restarts_and_from_any_index(running: Running, client):
+    start = client.size()
+    for i in range(5):
+        running.say(client, f"conv-{i % 2}", f"{i}a", f"{i}b")
+    seen, at = [], start
+    for _restart in range(4):  # a reader that is killed after three entries goes on behind the last one
+        for record in itertools.islice((r for r in client.tail(from_index=at) if r is not None), 2):
+            seen.append(record)
+            at = record.index + 1
+    got = threading.Event()
+    late = []
+
+    def follow() -> None:
+        for record in client.tail(from_index=at):
+            if record is not None:
+                late.append(record)
+                if len(late) >= 4:
+                    got.set()
+                    return
+
+    follower = threading.Thread(target=follow)
+    follower.start()
+    running.say(client, "conv-0", "5a", "5b")
+    assert got.wait(30)
+    follower.join()
+    indexes = [record.index for record in [*seen, *late]]
+    assert indexes == list(range(start, start + 12))
+    assert {r.payload for r in [*seen, *late]} == {f"{i}{x}".encode() for i in range(6) for x in "ab"}
+
+
+def test_the_audit_socket_appends_audit_events_and_nothing_else(running: Running):
+    with AuditClient(running.root.socket("audit")) as audit:
+        author = running.author(audit, "query")
+        draft = Draft(96, b'{"type":"query_intent"}')
+        assert author.append("query-audit-e-20261130", [draft]).first_position == 1
+        assert author.append("query-audit-e-20261130", [draft]).first_position == 2
+        for partition in ("conv-a", "sys-keys", "query-audit"):
+            with pytest.raises(RefusedError) as refused:
+                audit.head(partition)
+            assert refused.value.code == "permission_denied"
+        with pytest.raises(RefusedError):
+            running.author(audit, "harness").append("conv-a", [Draft(MESSAGE, b"x")])
+    with JournalClient(running.root.socket("audit")) as nosy, pytest.raises(UnavailableError):
+        list(nosy.read("conv-a"))
+
+
+def test_a_key_event_refreshes_what_edges_read(running: Running, client):
+    before = load_key_bundle(running.root.published, running.root.policy()).position
+    draft = key_added("edge", new_signer(SystemIds()), from_index=client.size())
+    running.author(client, "root").append(KEYS_PARTITION, [draft])
+    after = load_key_bundle(running.root.published, running.root.policy())
+    assert after.position == before + 1
+    assert [key.key_id for key in after.keys.all()] == [key.key_id for key in client.keyring().all()]
+
+
+def test_appends_in_a_stream_are_answered_in_order(running: Running, client):
+    from polyc import entry
+    from polyc.appending import Head, sign_append
+
+    signer = load_signer(running.root.keys / "harness.pem")
+    ids, clock = SystemIds(), SystemClock()
+    head = Head("conv-s", ids.token(16), 0, b"")
+    head = Head("conv-s", head.incarnation, 0, entry.genesis(client.origin, "conv-s", head.incarnation))
+    appends = []
+    for i in range(150):
+        signed = sign_append(
+            [Draft(MESSAGE, str(i).encode())],
+            head=head,
+            origin=client.origin,
+            signer=signer,
+            append_id=ids.token(16),
+            recorded_at_us=clock.now_us(),
+            ids=ids,
+        )
+        head = Head("conv-s", head.incarnation, i + 1, entry.leaf_hash(signed.entries[0].header))
+        appends.append(signed)
+    acks = client.append_many(appends)
+    assert [ack.first_position for ack in acks] == list(range(1, 151))
+    assert [record.payload for record in client.read("conv-s")] == [str(i).encode() for i in range(150)]
+
+
+def test_a_deadline_that_passes_says_that_the_append_may_still_be_sealed(log: Log):
+    from journal import wire
+    from polychrome.journal.v1 import journal_pb2 as pb
+
+    with log.open() as store:
+        hold, holding = threading.Event(), threading.Event()
+        busy = threading.Thread(target=store._exclusively, args=(lambda _c: (holding.set(), hold.wait()),))
+        busy.start()
+        holding.wait()
+        socket = log.folder / "j.sock"
+        started = server.start_full(server.JournalServicer(store, on_keys=lambda: None), socket)
+        with JournalClient(socket) as client:
+            signed = log.sign("conv-a", b"one")
+            request = pb.AppendRequest(append=wire.append_to_pb(signed))
+            with pytest.raises(grpc.RpcError) as late:
+                client._stub.Append(request, timeout=0.2)
+            assert wire.explain(late.value).code == "deadline_exceeded"
+            hold.set()
+            busy.join()
+            assert client.append(signed).repeated in (True, False)  # once, whenever it was sealed
+            assert [record.payload for record in client.read("conv-a")] == [b"one"]
+        started.stop(None).wait()
+
+
+def test_a_client_without_a_server_says_that_it_is_unavailable(tmp_path: Path):
+    with JournalClient(tmp_path / "none.sock") as client:
+        assert not client.is_serving()
+        with pytest.raises(UnavailableError):
+            client.size()

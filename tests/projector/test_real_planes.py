@@ -1,0 +1,150 @@
+"""The projector between the real journal and the real folds: what it publishes is what a fold says."""
+
+import functools
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from artifacts.layout import spec_of
+from artifacts.reader import Reader
+from artifacts.store import DirectoryStore
+from facts.catalog import TABLES
+from facts.partition import open_fold
+from facts.trust import Trust
+from journal.boot import create_deployment, open_embedded
+from journal.store import SqliteJournal
+from polyc.appending import Author
+from polyc.clock import ManualClock
+from polyc.dataroot import DataRoot
+from polyc.ids import SeededIds
+from polyc.signing import load_signer
+from projector.publish import Projector
+from projector.rebuild import Workers
+from projector.status import status
+from projector.verify import verify_artifacts
+from tests.support.archive import contents, fleet
+from tests.support.conversations import conversation, partition_of, turn
+
+SPECS = {name: spec_of(table) for name, table in TABLES.items()}
+
+
+class Deployment:
+    def __init__(self, path: Path) -> None:
+        self.root = DataRoot(path)
+        self.clock, self.ids = ManualClock(), SeededIds("deployment")
+        create_deployment(self.root, clock=self.clock, ids=self.ids)
+        self.journal = open_embedded(self.root, clock=self.clock, ids=self.ids)
+        self.store = DirectoryStore(self.root.artifacts)
+        importer = load_signer(self.root.keys / "importer.pem")
+        self.importer = Author(self.journal, importer, clock=self.clock, ids=self.ids)
+        self.projector = self.projector_into(self.store)
+
+    def projector_into(self, store: DirectoryStore) -> Projector:
+        signer = load_signer(self.root.keys / "projector.pem")
+        return Projector(self.journal, store, signer=signer, clock=self.clock, ids=self.ids)
+
+    def reader(self, store: DirectoryStore | None = None) -> Reader:
+        return Reader(store or self.store, keys=self.journal.keyring, clock=self.clock, ids=self.ids)
+
+    def converse(self, number: int, *, turns: int = 2) -> None:
+        self.importer.append(partition_of(number), list(conversation(number, turns=turns, words=12)))
+
+
+@pytest.fixture
+def deployment(tmp_path: Path) -> Iterator[Deployment]:
+    made = Deployment(tmp_path / "root")
+    with made.journal:
+        for number in range(6):
+            made.converse(number)
+        yield made
+
+
+def test_the_published_rows_are_the_folds(deployment: Deployment) -> None:
+    deployment.projector.run_once()
+    deployment.importer.append(partition_of(1), turn(1, 2, words=12))
+    deployment.projector.run_once()
+    trust = Trust(keys=deployment.journal.keyring())
+    folded: dict[str, list[tuple[object, ...]]] = {name: [] for name in SPECS}
+    for head in deployment.journal.partitions():
+        fold = open_fold(head.partition, trust)
+        for record in deployment.journal.read(head.partition):
+            fold.apply(record)
+        for name, rows in fold.rows().items():
+            folded[name] += rows
+    generation = deployment.reader().latest()
+    assert generation.row_count(SPECS["messages"]) == (6 * 2 + 1) * 4
+    for name, spec in SPECS.items():
+        published = [tuple(row.values()) for row in fleet(generation, spec)]
+        assert sorted(published, key=str) == sorted(folded[name], key=str), name
+
+
+def test_honest_artifacts_verify_and_status_tells_the_lag(deployment: Deployment) -> None:
+    before = status(deployment.journal, deployment.store, clock=deployment.clock)
+    assert (before.generation, before.lag_events) == (None, deployment.journal.size())
+    deployment.projector.run_once()
+    deployment.clock.advance(seconds=3)
+    deployment.converse(9)
+    deployment.clock.advance(seconds=2)
+    told = status(deployment.journal, deployment.store, clock=deployment.clock)
+    assert (told.lag_events, told.lag_s) == (deployment.journal.size() - told.frontier_size, 2.0)
+    assert told.to_json()["lag"] == {"events": told.lag_events, "seconds": 2.0}
+    result = verify_artifacts(deployment.journal, deployment.store, clock=deployment.clock, ids=deployment.ids)
+    assert result.difference is None
+    deployment.projector.run_once()
+    assert status(deployment.journal, deployment.store, clock=deployment.clock).lag_s == 0.0
+
+
+def test_processes_write_the_packs_that_one_process_writes(deployment: Deployment, tmp_path: Path) -> None:
+    deployment.projector.rebuild()
+    policy = deployment.root.policy()
+    workers = Workers(
+        count=2,
+        open_journal=functools.partial(
+            SqliteJournal.open_read_only,
+            deployment.root.journal_file,
+            origin=policy.origin,
+            root_public_key=bytes.fromhex(policy.root_key),
+            log_public_key=bytes.fromhex(policy.log_key),
+        ),
+        open_store=functools.partial(DirectoryStore, tmp_path / "other"),
+    )
+    other = DirectoryStore(tmp_path / "other")
+    deployment.projector_into(other).rebuild(workers=workers)
+    ours, theirs = deployment.reader().latest(), deployment.reader(other).latest()
+    assert ours.manifest.body.base == theirs.manifest.body.base
+    assert contents(ours) == contents(theirs)
+    assert ours.search_packs == theirs.search_packs
+
+
+def test_what_is_published_while_search_packs_are_made_is_in_them_too(deployment: Deployment) -> None:
+    deployment.projector.run_once(make_searchable=False)
+    rival = deployment.projector_into(deployment.store)
+    compactor = deployment.projector.compactor(deployment.projector.new_reader())
+    make = compactor._searchable.make
+
+    def overtaken(current):
+        deployment.importer.append(partition_of(1), turn(1, 2, words=12))
+        rival.run_once(make_searchable=False)
+        return make(current)
+
+    compactor._searchable.make = overtaken
+    assert compactor.make_searchable()
+    generation = deployment.reader().latest()
+    assert (generation.number, len(generation.layers.deltas), len(generation.search_packs)) == (3, 1, 2)
+    assert not compactor.make_searchable()
+
+
+def test_search_packs_are_bound_in_the_generation_and_a_crash_between_is_healed(deployment: Deployment) -> None:
+    deployment.projector.run_once()
+    generation = deployment.reader().latest()
+    assert generation.search_packs
+    assert generation.number == 2
+    without = deployment.reader().at(1)
+    assert without.search_packs == ()
+    assert without.manifest.body.base == generation.manifest.body.base
+    deployment.store.delete("gen/000000000002.json")
+    again = deployment.projector_into(deployment.store)
+    again.run_once()
+    assert deployment.reader().latest().search_packs == generation.search_packs
+    assert again.run_once() is None

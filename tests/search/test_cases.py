@@ -1,0 +1,124 @@
+"""The searches that broke other products (shared/cases, section E), and every row of its two files."""
+
+import json
+
+import pytest
+
+from search.query import Filters
+from tests.search.archive import Archive, partitions, said
+from tests.support.shared import shared_path
+
+MODES = ("lexical", "hybrid")
+
+
+def case_archive() -> Archive:
+    changes = []
+    for line in shared_path("cases/search_docs.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        text = row["text"] if "text" in row else row["text_repeat"][0] * row["text_repeat"][1]
+        changes.append(said(f"conv-{row['id']}", text))
+    return Archive().tick(*changes[:12]).tick(*changes[12:30]).tick(*changes[30:])
+
+
+def test_every_wanted_document_is_found_and_no_query_is_an_error():
+    archive = case_archive()
+    engine_answers = 0
+    for line in shared_path("cases/search_queries.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        for mode in MODES:
+            for events in (False, True):
+                found = partitions(archive.search(row["q"], mode=mode, events=events))
+                missing = {f"conv-{name}" for name in row["want"] or []} - set(found)
+                assert not missing, row["q"][:60]
+                engine_answers += 1
+    assert engine_answers > 200
+
+
+@pytest.mark.parametrize(
+    "text", ["", "   ", "\x00", "*", "(", '"', ":", "\x1f", "\ud800", "''", "--", "\u202e", "\u200d", "~", "\\"]
+)
+@pytest.mark.parametrize("mode", MODES)
+def test_what_holds_no_word_finds_nothing_and_says_so(text, mode):
+    """E02: an empty answer, the same in every mode."""
+    answer = Archive().tick(said("conv-a", "points")).search(text, mode=mode)
+    assert answer.results == ()
+    assert answer.fallback in {"empty_query", "no_searchable_words"}
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "multi-agent",
+        'say "unbalanced',
+        "a AND",
+        "NEAR(points",
+        "rowid:1 points",
+        "points*",
+        "-points",
+        "+points ~3",
+        "points^2",
+    ],
+)
+def test_no_character_is_an_operator(query):
+    """E01: text is text."""
+    archive = Archive().tick(said("conv-a", "multi-agent points say unbalanced a and near rowid 1"))
+    assert partitions(archive.search(query)) == ["conv-a"]
+
+
+@pytest.mark.parametrize(
+    ("document", "queries"),
+    [
+        ("łatwo zrobiłem żółć w Łodzi", ["latwo", "zrobilem", "ZOLC", "łódźi", "lodzi", "łatwo"]),
+        ("đurđevac and smørrebrød", ["durdevac", "smorrebrod", "Đurđevac"]),
+        ("café nai\u0308ve", ["cafe", "cafe\u0301", "CAFÉ", "naive", "naïve"]),
+        ("straße ﬁsh İstanbul ＡＢＣ１２３ zero\u200bwidth", ["strasse", "fish", "istanbul", "ABC123", "zerowidth"]),
+        ("重跑gen-itgc后修复已验证 数据库 東京タワー 안녕하세요", ["修复", "数据", "库", "東京", "안녕", "gen-itgc"]),
+        ("getUserById x86_64 parseJSON", ["user by id", "getuserbyid", "x86_64", "parse json", "GetUserByID"]),
+        (
+            "src/depot/main.py v1.2.3 user@example.com 9f86d081884c7d65",
+            ["main.py", "depot/main.py", "1.2.3", "v1.2", "user@example.com", "9f86d08", "9f86d081884c", "example.com"],
+        ),
+        ("👍 works 👨\u200d👩\u200d👧", ["👍", "👨\u200d👩\u200d👧", "👍🏽"]),
+    ],
+)
+def test_spellings_parts_and_wholes_are_found_both_ways(document, queries):
+    """E03 to E09."""
+    archive = Archive().tick(said("conv-a", document), said("conv-b", "something else"))
+    for query in queries:
+        assert partitions(archive.search(query))[:1] == ["conv-a"], query
+
+
+def test_a_sign_is_part_of_the_language_it_names():
+    """E08: C++ is not just the letter c."""
+    archive = Archive().tick(said("conv-c", "the c compiler"), said("conv-cpp", "the C++ compiler"))
+    assert partitions(archive.search("C++")) == ["conv-cpp"]
+    assert set(partitions(archive.search("c"))) == {"conv-c", "conv-cpp"}
+
+
+def test_a_hash_is_not_found_by_another_one():
+    archive = Archive().tick(said("conv-a", "commit 9f86d081884c7d65"), said("conv-b", "commit 9f86e081884c7d65"))
+    assert partitions(archive.search("9f86d08")) == ["conv-a"]
+
+
+def test_monsters_are_bounded_and_no_error():
+    """E14: a word of 5 000 characters, 2 000 words, a document of one 70 000 character token."""
+    archive = Archive().tick(said("conv-a", "x" * 70_000, "points"))
+    assert archive.search("y" * 5000).results == ()
+    many = archive.search(" ".join(f"word{number}" for number in range(2000)) + " points")
+    assert many.query_truncated
+    assert archive.search("the " * 2000 + "points").results[0].partition == "conv-a"
+    assert len(archive.search("x" * 5000).results) == 1
+
+
+def test_alternatives_are_or_and_echoed_as_such():
+    archive = Archive().tick(said("conv-a", "checksum"), said("conv-b", "release"), said("conv-c", "else"))
+    answer = archive.search(" signed metadata ", terms=("checksum", " ", "release"))
+    assert answer.query == "signed metadata OR checksum OR release"
+    assert set(partitions(answer)) == {"conv-a", "conv-b"}
+
+
+def test_words_of_unfinished_turns_are_not_there_because_they_have_no_rows():
+    """The projector hands over rows of committed turns only; a change without rows is nothing to find."""
+    archive = Archive().tick(said("conv-a"))
+    assert archive.search("zanzibar").results == ()
+    assert archive.search("", filters=Filters(files=("a.py",))).results == ()

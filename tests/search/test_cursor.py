@@ -1,0 +1,132 @@
+"""Pages: nothing repeated, nothing lost, whatever is ingested meanwhile; a cursor fits one search alone."""
+
+import base64
+
+import pytest
+
+from polyc.errors import RefusedError
+from search.query import Filters, SearchRequest, peek_generation
+from tests.search.archive import Archive, access, change, message, partitions, said
+
+
+def fifty() -> Archive:
+    messages = [message("conv-a", number + 1, "points", occurred_at=None) for number in range(50)]
+    return Archive().tick(change("conv-a", messages=messages), said("conv-b", "points"))
+
+
+def pages(archive: Archive, *, between=lambda: None, limit: int = 10, **more) -> list[str]:
+    generation, engine, found, cursor = archive.generation(), archive.engine(), [], None
+    while True:
+        request = SearchRequest(text="points", limit=limit, cursor=cursor, **more)
+        answer = engine.search(request, access=access(), generation=generation)
+        found += [f"{hit.partition}@{hit.position}" for hit in answer.results]
+        cursor = answer.next_cursor
+        if cursor is None:
+            assert not answer.window.more_available
+            return found
+        assert answer.window.more_available
+        between()
+
+
+def test_fifty_equal_scores_are_paged_without_repeat_or_loss():
+    """E11."""
+    archive = fifty()
+    number = iter(range(100, 200))
+    found = pages(archive, between=lambda: archive.tick(said(f"conv-{next(number)}", "points")), events=True)
+    assert len(found) == len(set(found)) == 51
+    assert found == pages(fifty(), events=True, limit=200)
+
+
+def test_pages_of_shaped_answers_join_to_the_whole():
+    archive = Archive().tick(*[said(f"conv-{number:02}", "points", "points again") for number in range(25)])
+    assert pages(archive, limit=4) == pages(archive, limit=200)
+    assert len(pages(archive, limit=4)) == 25
+
+
+def first_cursor(archive: Archive, **more) -> str:
+    answer = archive.search("points", events=True, limit=10, **more)
+    assert answer.next_cursor is not None
+    return answer.next_cursor
+
+
+def test_one_changed_byte_is_refused_wherever_it_stands():
+    """E16."""
+    archive = fifty()
+    cursor = first_cursor(archive)
+    raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    messages = set()
+    for place in range(len(raw)):
+        changed = raw[:place] + bytes([raw[place] ^ 1]) + raw[place + 1 :]
+        text = base64.urlsafe_b64encode(changed).rstrip(b"=").decode()
+        with pytest.raises(RefusedError) as error:
+            archive.search("points", events=True, limit=10, cursor=text)
+        messages.add(error.value.message)
+    assert messages == {"cursor is not one of this search"}
+
+
+@pytest.mark.parametrize("text", ["", "a", "é", "=" * 5, "A" * 600, "////", "_w", "!!"])
+def test_what_is_no_cursor_is_refused(text):
+    with pytest.raises(RefusedError):
+        fifty().search("points", events=True, cursor=text)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"text": "point"},
+        {"text": "points", "filters": Filters(roles=("user",))},
+        {"text": "points", "mode": "lexical"},
+        {"text": "points", "events": False},
+        {"text": "points", "content_scope": "transcript"},
+        {"text": "points", "terms": ("x",)},
+    ],
+)
+def test_a_cursor_of_another_question_is_refused(other):
+    archive = fifty()
+    cursor = first_cursor(archive)
+    with pytest.raises(RefusedError, match="not one of this search"):
+        archive.search(**({"events": True, "limit": 10, "cursor": cursor} | other))
+
+
+def test_a_cursor_of_another_grant_is_refused():
+    archive = fifty()
+    cursor = first_cursor(archive, scope=["conv-a"])
+    with pytest.raises(RefusedError, match="not one of this search"):
+        archive.search("points", events=True, limit=10, cursor=cursor, scope=["conv-a", "conv-b"])
+    assert archive.search("points", events=True, limit=10, cursor=cursor, scope=["conv-a"]).window.offset == 10
+
+
+def test_a_cursor_of_another_edge_is_refused():
+    archive = fifty()
+    cursor = first_cursor(archive)
+    from search.query import SearchEngine
+
+    engine = SearchEngine(archive.store, cursor_secret=b"another secret of 32 bytes......")
+    request = SearchRequest(text="points", events=True, limit=10, cursor=cursor)
+    with pytest.raises(RefusedError, match="not one of this search"):
+        engine.search(request, access=access(), generation=archive.generation())
+
+
+def test_an_expired_generation_is_refused_by_name():
+    archive = fifty()
+    cursor = first_cursor(archive)
+    assert peek_generation(cursor) == archive.generation().generation_id
+    archive.tick(said("conv-z", "new"))
+    with pytest.raises(RefusedError, match="expired"):
+        archive.search("points", events=True, limit=10, cursor=cursor)
+
+
+def test_a_cursor_tells_no_size_of_the_archive():
+    archive = fifty()
+    one = first_cursor(archive, scope=["conv-a"])
+    alone = Archive().tick(
+        change("conv-a", messages=[message("conv-a", n + 1, "points", occurred_at=None) for n in range(50)])
+    )
+    other = first_cursor(alone, scope=["conv-a"])
+    assert len(one) == len(other)
+
+
+def test_a_good_cursor_goes_on_with_another_page_size():
+    archive = fifty()
+    cursor = first_cursor(archive)
+    assert len(partitions(archive.search("points", events=True, limit=5, cursor=cursor))) == 5

@@ -1,0 +1,3 @@
+CREATE TABLE cursorDiskKV(key TEXT UNIQUE, value BLOB);
+INSERT INTO cursorDiskKV VALUES('composerData:cmp-1','{"composerId":"cmp-1","name":"Masts","createdAt":1775034000000,"fullConversationHeadersOnly":[{"bubbleId":"b1","type":1},{"bubbleId":"b2","type":2}]}');
+INSERT INTO cursorDiskKV VALUES('bubbleId:cmp-1:b1','{"bubbleId":"b1","type":1,"text":"How tall?","createdAt":"2026-04-01T09:00:01.000Z"}'),('bubbleId:cmp-1:b2','{"bubbleId":"b2","type":2,"text":"Nine metres.","createdAt":"2026-04-01T09:00:02.000Z","modelInfo":{"modelName":"gpt-5"},"tokenCount":{"inputTokens":7,"outputTokens":3},"toolFormerData":{"toolCallId":"ct1","name":"read_file","rawArgs":"{}","status":"completed","result":"9"}}');

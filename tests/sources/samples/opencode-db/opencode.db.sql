@@ -1,0 +1,7 @@
+CREATE TABLE session(id TEXT PRIMARY KEY, parent_id TEXT, directory TEXT, title TEXT, time_created INTEGER, time_updated INTEGER, revert TEXT);
+CREATE TABLE message(id TEXT PRIMARY KEY, session_id TEXT, time_created INTEGER, time_updated INTEGER, data TEXT);
+CREATE TABLE part(id TEXT PRIMARY KEY, message_id TEXT, session_id TEXT, time_created INTEGER, data TEXT);
+INSERT INTO session VALUES('ses_a',NULL,'/home/kim/ferry','Sails',1775034000000,1775034009000,NULL),('ses_b','ses_a','/home/kim/ferry','Sails (child)',1775034003000,1775034004000,NULL);
+INSERT INTO message VALUES('msg_a','ses_a',1775034001000,0,'{"role":"user","time":{"created":1775034001000}}'),('msg_b','ses_a',1775034002000,0,'{"role":"assistant","modelID":"gpt-5","time":{"created":1775034002000,"completed":1775034005000},"error":{"name":"MessageAbortedError","data":{"message":"aborted"}}}');
+INSERT INTO message VALUES('msg_c','ses_b',1775034003000,0,'{"role":"user","time":{"created":1775034003000}}'),('msg_d','ses_b',1775034004000,0,'{"role":"assistant","modelID":"gpt-5","time":{"created":1775034004000},"tokens":{"input":3,"output":2,"reasoning":1,"cache":{"read":0,"write":0}}}');
+INSERT INTO part VALUES('prt_a','msg_a','ses_a',0,'{"type":"text","text":"Set the sails."}'),('prt_b','msg_b','ses_a',0,'{"type":"reasoning","text":"Wind?"}'),('prt_c','msg_c','ses_b',0,'{"type":"text","text":"Which wind?"}'),('prt_d','msg_d','ses_b',0,'{"type":"tool","tool":"webfetch","callID":"oc2","state":{"status":"running","input":{"url":"https://wind.example"},"time":{"start":1775034004000}}}');

@@ -1,0 +1,1 @@
+"""The pages' templates and static files; `control.pages` serves them."""
