@@ -1,5 +1,7 @@
 """Where a deployment keeps its state; sockets whose path fits whatever the folders are called."""
 
+import tempfile
+
 import pytest
 
 from polyc.dataroot import SOCKET_PATH_BYTES_MAX, DataRoot, default_data_root
@@ -7,9 +9,9 @@ from polyc.errors import CorruptError, RefusedError
 
 
 def test_a_sockets_path_fits_however_deep_the_runtime_folder_is(tmp_path, monkeypatch):
-    shallow = tmp_path / "r"
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(shallow))
-    assert DataRoot(tmp_path / "root").socket("journal").is_relative_to(shallow)
+    with tempfile.TemporaryDirectory(dir="/tmp") as shallow:  # pytest's own folders may be too deep already
+        monkeypatch.setenv("XDG_RUNTIME_DIR", shallow)
+        assert DataRoot(tmp_path / "root").socket("journal").is_relative_to(shallow)
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / ("d" * 100)))
     deep = DataRoot(tmp_path / "root").socket("journal")
     assert len(str(deep).encode()) <= SOCKET_PATH_BYTES_MAX
@@ -18,7 +20,7 @@ def test_a_sockets_path_fits_however_deep_the_runtime_folder_is(tmp_path, monkey
 
 
 def test_two_data_roots_have_two_sockets_and_one_has_one(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
     assert DataRoot(tmp_path / "a").socket("journal") != DataRoot(tmp_path / "b").socket("journal")
     assert DataRoot(tmp_path / "a").socket("journal") == DataRoot(tmp_path / "a").socket("journal")
 
