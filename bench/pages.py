@@ -2,7 +2,7 @@
 
 Useful is what a person came for: a dashboard's first figures, a list's first row, a conversation's first turn, the
 editor. Times are milliseconds from the navigation's start, each the median of the visits after one warm-up, so that
-the browser's cache holds the static files as it does for people. They are not ratios: no peer has these pages.
+the browser's cache holds the static files as it does for people, each visit after the last one has loaded wholly. They are not ratios: no peer has these pages.
 """
 
 import statistics
@@ -51,6 +51,7 @@ def paint_ms(page: Page, address: str, useful: str) -> tuple[float, float]:
     page.locator(useful).first.wait_for(timeout=60_000)
     useful_ms = page.evaluate("performance.now()")
     painted = page.evaluate("performance.getEntriesByName('first-contentful-paint').map(e => e.startTime)")
+    page.locator("[aria-busy]").first.wait_for(state="detached", timeout=60_000)  # what still loads is this visit's
     return (painted[0] if painted else useful_ms), useful_ms
 
 

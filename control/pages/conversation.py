@@ -5,9 +5,11 @@ the next when asked, so that the longest conversation opens as fast as the short
 which it can be proved.
 """
 
-import asyncio
+import itertools
+from collections import defaultdict
 from typing import Any, Final
 
+import msgspec
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
@@ -17,34 +19,43 @@ from polyc.ids import check_partition
 
 TURNS_PER_PART: Final = 10
 
-_HEAD: Final = "SELECT * FROM sessions"
-_LINKS: Final = "SELECT kind, parent_partition, evidence FROM session_links ORDER BY position"
 _CHILDREN: Final = """SELECT l.partition, l.kind, COALESCE(s.title, l.partition) AS title
 FROM session_links l LEFT JOIN sessions s ON s.partition = l.partition
 WHERE l.parent_partition = $partition ORDER BY l.partition LIMIT 200"""
-_TURNS: Final = f"""SELECT turn_id, position, source_incarnation, turn_index, status, harness, persona_id,
-       started_at, duration_ms, failure_code, failure_message, start_evidence, end_evidence, superseded
-FROM turns WHERE turn_index > $after ORDER BY turn_index LIMIT {TURNS_PER_PART + 1}"""
+_TURNS: Final = f"""SELECT t.turn_id, t.position, t.source_incarnation, t.turn_index, t.status, t.harness, t.persona_id,
+       t.started_at, t.duration_ms, t.failure_code, t.failure_message, t.start_evidence, t.end_evidence, t.superseded,
+       u.input_tokens, u.output_tokens, u.cache_read_tokens
+FROM turns t LEFT JOIN (
+    SELECT turn_id, SUM(input_tokens) AS input_tokens, SUM(output_tokens) AS output_tokens,
+           SUM(cache_read_tokens) AS cache_read_tokens FROM usage GROUP BY turn_id) u ON u.turn_id = t.turn_id
+WHERE t.turn_index > $after ORDER BY t.turn_index LIMIT {TURNS_PER_PART + 1}"""
 _PART_OF: Final = """SELECT COALESCE(MAX(turn_index), 1) AS turn_index FROM turns WHERE position <= $position"""
 _IN_PART: Final = "turn_id IN (SELECT turn_id FROM turns WHERE turn_index > $after AND turn_index <= $through)"
-_PART: Final = {
-    "message": f"""SELECT turn_id, position, source_incarnation, message_id, role, material_origin, kind, author, model,
-       text, occurred_at, superseded FROM messages WHERE {_IN_PART}""",
-    "thinking": f"""SELECT turn_id, position, source_incarnation, message_id, text FROM blocks
-WHERE type = 'thinking' AND text IS NOT NULL AND {_IN_PART}""",
-    "call": f"""SELECT turn_id, position, source_incarnation, tool_call_id, name, action, arguments, output, is_error,
-       exit_code, result_state, duration_ms, occurred_at, superseded FROM actions WHERE {_IN_PART}""",
-    "usage": f"""SELECT turn_id, MAX(position) AS position, SUM(input_tokens) AS input_tokens,
-       SUM(output_tokens) AS output_tokens,
-       SUM(cache_read_tokens) AS cache_read_tokens FROM usage WHERE {_IN_PART} GROUP BY turn_id""",
-    "approval": f"""SELECT turn_id, position, source_incarnation, tool_name, outcome, decided_by, decided_at, reason
-FROM approvals WHERE {_IN_PART}""",
-    "payment": f"""SELECT turn_id, position, source_incarnation, amount_base_units, asset, network, payee,
-       reference, settled_at
-FROM payments WHERE {_IN_PART}""",
-    "refusal": f"""SELECT turn_id, position, source_incarnation, tool_name, stage, rule, reason
+_ROW: Final = "turn_id, position, source_incarnation"
+# Each statement is a process of its own at the edge, so a page asks few: rows of several shapes go as JSON.
+_SHAPES: Final = (
+    "SELECT 'head' AS entry, * FROM sessions",
+    "SELECT 'link' AS entry, position, kind, parent_partition, evidence FROM session_links",
+    f"SELECT 'turn' AS entry, x.* FROM ({_TURNS}) x",
+    f"""SELECT 'message' AS entry, m.*, b.thinking
+FROM (SELECT {_ROW}, message_id, role, material_origin, kind, author, model, text, occurred_at, superseded
+      FROM messages WHERE {_IN_PART}) m
+LEFT JOIN (SELECT message_id, string_agg(text, chr(10) || chr(10) ORDER BY block_index) AS thinking
+           FROM blocks WHERE type = 'thinking' AND {_IN_PART} GROUP BY message_id) b ON b.message_id = m.message_id""",
+    f"""SELECT 'call' AS entry, {_ROW}, name, action, arguments, output, exit_code, result_state, duration_ms,
+       superseded
+FROM actions WHERE {_IN_PART}""",
+    f"""SELECT 'approval' AS entry, {_ROW}, tool_name, outcome AS status, decided_by AS party, decided_at AS at,
+       reason AS detail, NULL AS amount, NULL AS asset, NULL AS network FROM approvals WHERE {_IN_PART}
+UNION ALL
+SELECT 'payment', {_ROW}, NULL, 'settled', payee, settled_at, reference, CAST(amount_base_units AS VARCHAR), asset,
+       network
+FROM payments WHERE {_IN_PART}
+UNION ALL
+SELECT 'refusal', {_ROW}, tool_name, stage, NULL, NULL, concat_ws(' ', rule, reason), NULL, NULL, NULL
 FROM refusals WHERE {_IN_PART}""",
-}
+)
+_PART: Final = "\nUNION ALL\n".join(f"SELECT to_json(r) AS data FROM (\n{shape}\n) r" for shape in _SHAPES)
 
 
 def routes(site: Site) -> list[BaseRoute]:
@@ -53,25 +64,22 @@ def routes(site: Site) -> list[BaseRoute]:
     async def page(visit: Visit) -> Response:
         partition = _partition_of(visit)
         after = await _first_of_part(site, visit, partition)
-        head, links, children, part = await asyncio.gather(
-            _rows(site, visit, partition, _HEAD),
-            _rows(site, visit, partition, _LINKS),
-            _children(site, visit, partition),
-            _part(site, visit, partition, after=after),
-        )
-        if not head:
+        part = await _part(site, visit, partition, after=after)
+        if part["head"] is None:
             raise RefusedError("no such conversation", code="not_found")
         return site.render(
             visit,
             "conversation.html",
             active="conversations",
             partition=partition,
-            head=head[0],
-            links=links,
-            children=children,
             earlier=max(after - TURNS_PER_PART, 0) if after else None,
             **part,
         )
+
+    async def children(visit: Visit) -> Response:
+        """What came from this conversation: a fragment, because it is asked over the visitor's whole scope."""
+        partition = _partition_of(visit)
+        return site.render(visit, "conversation_children.html", children=await _children(site, visit, partition))
 
     async def more(visit: Visit) -> Response:
         partition = _partition_of(visit)
@@ -80,44 +88,42 @@ def routes(site: Site) -> list[BaseRoute]:
 
     return [
         Route("/conversations/{partition}", site.page(page), name="conversation"),
+        Route("/conversations/{partition}/children", site.page(children), name="conversation_children"),
         Route("/conversations/{partition}/part", site.page(more), name="conversation_part"),
     ]
 
 
 async def _part(site: Site, visit: Visit, partition: str, *, after: int) -> dict[str, Any]:
     """Up to ten turns after the given one, each with its entries in the journal's order."""
-    turns = await _rows(site, visit, partition, _TURNS, after=after)
+    through = after + TURNS_PER_PART  # turns are numbered without gaps
+    answer = await site.ask(visit, _PART, conversation=partition, parameters={"after": after, "through": through})
+    of_entry: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for (data,) in answer.rows:
+        row = msgspec.json.decode(data, type=dict[str, Any])
+        of_entry[row["entry"]].append(row)
+    turns = sorted(of_entry.pop("turn", []), key=lambda row: int(row["turn_index"]))
+    head, links = of_entry.pop("head", []), of_entry.pop("link", [])
     shown, has_more = turns[:TURNS_PER_PART], len(turns) > TURNS_PER_PART
-    through = shown[-1]["turn_index"] if shown else after
-    answers = await asyncio.gather(
-        *(_rows(site, visit, partition, sql, after=after, through=through) for sql in _PART.values())
-    )
     of_turn: dict[str, list[dict[str, Any]]] = {turn["turn_id"]: [] for turn in shown}
-    for kind, rows in zip(_PART, answers, strict=True):
-        for row in rows:
-            of_turn[row["turn_id"]].append(row | {"entry": kind})
+    for row in itertools.chain.from_iterable(of_entry.values()):
+        of_turn[row["turn_id"]].append(row)
     for turn in shown:
-        entries = of_turn[turn["turn_id"]]
-        turn["usage"] = next((row for row in entries if row["entry"] == "usage"), None)
-        turn["entries"] = _in_order(entries)
-    return {"turns": shown, "next_after": through if has_more else None}
+        turn["entries"] = _in_order(of_turn[turn["turn_id"]])
+    return {
+        "head": head[0] if head else None,
+        "links": sorted(links, key=lambda row: int(row["position"])),
+        "turns": shown,
+        "next_after": through if has_more else None,
+    }
 
 
 def _in_order(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """By position; a message's thinking goes into the message, and one with neither word nor thought is left out."""
-    thinking: dict[str, list[str]] = {}
-    for row in entries:
-        if row["entry"] == "thinking":
-            thinking.setdefault(row["message_id"], []).append(row["text"])
+    """By position; a message with neither word nor thought is left out: its calls stand for it."""
     shown = []
     for row in sorted(entries, key=lambda row: int(row["position"])):
-        if row["entry"] == "message":
-            row["thinking"] = "\n\n".join(thinking.get(row["message_id"], ()))
-            if row["kind"] == "thinking":
-                row["text"] = None
-            if row["text"] or row["thinking"]:
-                shown.append(row)
-        elif row["entry"] not in {"thinking", "usage"}:
+        if row["entry"] == "message" and row["kind"] == "thinking":
+            row["thinking"], row["text"] = row["thinking"] or row["text"], None
+        if row["entry"] != "message" or row["text"] or row["thinking"]:
             shown.append(row)
     return shown
 

@@ -14,3 +14,7 @@ document.addEventListener("click", async (event) => {
     return;
   }
 });
+
+for (const place of document.querySelectorAll("[data-fragment]")) {
+  fetch(place.dataset.fragment).then(async (response) => { if (response.ok) place.innerHTML = await response.text(); }).catch(() => {}); // rendered and escaped by the server
+}

@@ -2,7 +2,7 @@
 import { Chart } from "./vendor/charts.js";
 import { palette, putStatement } from "./shared.js";
 
-const AT_ONCE = 3; // statements in flight from one page: the edge has a queue for everybody
+const AT_ONCE = 2; // statements in flight from one page: the first figures come first, and others have their turn
 
 async function load(tile) {
   try {
