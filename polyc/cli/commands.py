@@ -195,6 +195,34 @@ def session_revoke(arguments: Namespace) -> int:
     return people.session_revoke(arguments)
 
 
+def persona_suspend(arguments: Namespace) -> int:
+    """`polyc persona suspend`."""
+    from polyc.cli import people
+
+    return people.persona_suspend(arguments)
+
+
+def persona_resume(arguments: Namespace) -> int:
+    """`polyc persona resume`."""
+    from polyc.cli import people
+
+    return people.persona_resume(arguments)
+
+
+def admin_add(arguments: Namespace) -> int:
+    """`polyc admin add`."""
+    from polyc.cli import people
+
+    return people.admin_add(arguments)
+
+
+def admin_remove(arguments: Namespace) -> int:
+    """`polyc admin remove`."""
+    from polyc.cli import people
+
+    return people.admin_remove(arguments)
+
+
 def persona_list(arguments: Namespace) -> int:
     """`polyc persona list`."""
     from polyc.cli import people

@@ -1,12 +1,14 @@
-"""`polyc session` and `polyc persona`: who there is, who may see which conversation, and bearers that may mint grants.
+"""`polyc session`, `polyc persona` and `polyc admin`: who there is, who may see what, and bearers that mint grants.
 
 Every act is appended with Control's key. A session's bearer is shown once; the journal keeps its hash.
 """
 
 from argparse import Namespace
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from control import personas, revocations, sessions
+from control.context import ControlContext
 from polyc.cli.console import note
 from polyc.cli.deployment import opened, root_of
 from polyc.cli.output import chosen_format, write_rows
@@ -79,6 +81,43 @@ def persona_leave(arguments: Namespace) -> int:
     with opened(root_of(arguments)) as deployment:
         deployment.control().leave(partition, name)
     note(f"{name} no longer participates in {partition}")
+    return 0
+
+
+def persona_suspend(arguments: Namespace) -> int:
+    """End all that a persona's sessions and grants are good for."""
+    return _change(arguments, personas.suspend_persona, "is suspended; its sessions and grants are good for nothing")
+
+
+def persona_resume(arguments: Namespace) -> int:
+    """Let a suspended persona act again."""
+    return _change(arguments, personas.resume_persona, "may act again, with new grants")
+
+
+def admin_add(arguments: Namespace) -> int:
+    """Mark a persona as an admin; it is recorded first when nobody of this name was."""
+    return _change(
+        arguments, lambda context, name: personas.ensure_persona(context, name, is_admin=True), "is an admin"
+    )
+
+
+def admin_remove(arguments: Namespace) -> int:
+    """Take the mark away: the persona's admin sessions and fleet grants end."""
+
+    def remove(context: ControlContext, name: str) -> None:
+        personas.active_persona(context, name)
+        personas.ensure_persona(context, name, is_admin=False)
+
+    return _change(arguments, remove, "is no longer an admin")
+
+
+def _change(arguments: Namespace, act: Callable[[ControlContext, str], object], said: str) -> int:
+    name = check_persona(arguments.name)
+    with opened(root_of(arguments)) as deployment:
+        context = deployment.control().context
+        act(context, name)
+        revocations.publish(context)
+    note(f"{name} {said}")
     return 0
 
 

@@ -92,6 +92,19 @@ def add_people(tree: Tree) -> None:
         leaf = persona.command(verb, run, summary, example=f"polyc persona {verb} alice conv-imp-…")
         leaf.add_argument("name", metavar="NAME", help="the persona")
         leaf.add_argument("partition", metavar="CONVERSATION", help="the conversation's partition")
+    for verb, run, summary in (
+        ("suspend", commands.persona_suspend, "end all that a persona's sessions and grants are good for"),
+        ("resume", commands.persona_resume, "let a suspended persona act again"),
+    ):
+        leaf = persona.command(verb, run, summary, example=f"polyc persona {verb} alice")
+        leaf.add_argument("name", metavar="NAME", help="the persona")
+    admin = tree.group("admin", "admins: who may ask over the whole fleet")
+    for verb, run, summary in (
+        ("add", commands.admin_add, "mark a persona as an admin"),
+        ("remove", commands.admin_remove, "take the mark away; admin sessions and fleet grants end"),
+    ):
+        leaf = admin.command(verb, run, summary, example=f"polyc admin {verb} alice")
+        leaf.add_argument("name", metavar="NAME", help="the persona")
 
 
 def add_money(tree: Tree) -> None:
