@@ -2,7 +2,8 @@
 
 Useful is what a person came for: a dashboard's first figures, a list's first row, a conversation's first turn, the
 editor. Times are milliseconds from the navigation's start, each the median of the visits after one warm-up, so that
-the browser's cache holds the static files as it does for people, each visit after the last one has loaded wholly. They are not ratios: no peer has these pages.
+the browser's cache holds the static files as it does for people, each visit after the last one has loaded wholly. They
+are not ratios: no peer has these pages.
 """
 
 import statistics

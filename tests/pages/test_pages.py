@@ -214,6 +214,13 @@ def test_a_waiting_call_is_approved_and_the_harness_goes_on(page: Page, site: Si
         waiting.get_by_role("button", name="Approve").click()
         expect(page.locator("#waiting")).to_contain_text("Nothing waits for you", timeout=30_000)
         assert "the answer was approved" in turn.result(timeout=60).text
+    for _ in range(100):  # until the projection has the turn
+        shown = page.goto(f"{site.base}/conversations/{conversation['conversation']}")
+        if shown is not None and shown.status != 404:
+            break
+        page.wait_for_timeout(200)
+    expect(page.locator(".entry.event")).to_contain_text("Approval of deploy")
+    expect(page.locator(".entry.event .badge")).to_have_text("approved")
 
 
 def test_an_admins_session_decides_nothing(page: Page, site: Site) -> None:
