@@ -1,7 +1,7 @@
 """What every part of Control works with: the journal, the memory of it, the keys Control may use, time and chance."""
 
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
@@ -22,6 +22,7 @@ class ControlContext:
 
     `control` signs markers and records, `harness` what harnesses say, `edge` what gateways say, `grant_signer` grants
     and the list of revocations alone. `statements` and `redaction` are there in a Control that serves.
+    `acted_by` is the credential id of the session on whose word this request acts.
     """
 
     root: DataRoot
@@ -38,6 +39,7 @@ class ControlContext:
     statements: Statements | None = None
     redaction: RedactionPolicy | None = None
     publishing: threading.Lock = field(default_factory=threading.Lock)
+    acted_by: str | None = None
 
     @classmethod
     def open(cls, journal: JournalPlane, root: DataRoot, *, clock: Clock, ids: IdSource) -> Self:
@@ -64,6 +66,10 @@ class ControlContext:
             ids=ids,
             dispatches=Dispatches(clock=clock, ids=ids),
         )
+
+    def acting(self, credential_id: str) -> Self:
+        """The same Control, acting on the word of this session: its records say so."""
+        return replace(self, acted_by=credential_id)
 
     def new_id(self) -> str:
         """A fresh UUIDv7."""

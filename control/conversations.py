@@ -56,7 +56,7 @@ def open_conversation(
             title=title,
             redaction=Redaction(redaction.policy, redaction.version),
         ),
-        ParticipantJoined(id=context.new_id(), persona_id=persona_id),
+        ParticipantJoined(id=context.new_id(), persona_id=persona_id, acted_by=context.acted_by),
     ]
     if continues is not None:
         events.append(SessionLink(id=context.new_id(), kind=link, parent_partition=continues, evidence="stated"))

@@ -80,7 +80,12 @@ def revoke_grant(context: ControlContext, credential_id: str) -> None:
     if known is None:
         raise RefusedError("no living grant has this id", code="not_found")
     event = Credential(
-        id=context.new_id(), credential_id=credential_id, kind="grant", subject=known[0], event="revoked"
+        id=context.new_id(),
+        credential_id=credential_id,
+        kind="grant",
+        subject=known[0],
+        event="revoked",
+        acted_by=context.acted_by,
     )
     record_credential(context, event)
 
@@ -131,6 +136,7 @@ def _mint(
         realm=realm,
         scope_size=scope_size,
         expires_at=datetime.fromtimestamp(grant.expires_at_s, UTC),
+        acted_by=context.acted_by,
     )
     record_credential(context, event)
     return NewGrant(

@@ -36,6 +36,7 @@ def set_budget(
         network=network,
         amount_base_units=str(amount_base_units),
         window_s=window_s,
+        acted_by=context.acted_by,
     )
     context.control.append(BUDGETS_PARTITION, [codec.encode(event)])
 
@@ -68,5 +69,6 @@ def set_price(
         output_per_million=output_per_million,
         cache_read_per_million=cache_read_per_million,
         cache_write_per_million=cache_write_per_million,
+        acted_by=context.acted_by,
     )
     context.control.append(PRICES_PARTITION, [codec.encode(event)])

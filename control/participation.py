@@ -21,7 +21,7 @@ def join(context: ControlContext, partition: str, persona_id: str) -> bool:
             raise RefusedError("no such conversation", code="not_found")
         if persona_id in conversation.members:
             return False
-    event = ParticipantJoined(id=context.new_id(), persona_id=persona_id)
+    event = ParticipantJoined(id=context.new_id(), persona_id=persona_id, acted_by=context.acted_by)
     context.control.append(partition, [codec.encode(event)])
     return True
 
@@ -47,7 +47,7 @@ def leave(context: ControlContext, partition: str, persona_id: str) -> bool:
         conversation = state.personas.conversations.get(check_conversation(partition))
         if conversation is None or persona_id not in conversation.members:
             return False
-    event = ParticipantLeft(id=context.new_id(), persona_id=persona_id)
+    event = ParticipantLeft(id=context.new_id(), persona_id=persona_id, acted_by=context.acted_by)
     context.control.append(partition, [codec.encode(event)])
     return True
 

@@ -76,5 +76,6 @@ def _record(context: ControlContext, persona: Persona) -> None:
         display_name=persona.display_name,
         state="active" if persona.is_active else "suspended",
         is_admin=persona.is_admin,
+        acted_by=context.acted_by,
     )
     context.control.append(PERSONAS_PARTITION, [codec.encode(event)])

@@ -74,6 +74,7 @@ def create_session(
         realm="fleet" if admin else "participant",
         expires_at=datetime.fromtimestamp(expires_at_s, UTC),
         secret_sha256=_hash(bearer),
+        acted_by=context.acted_by,
     )
     record_credential(context, event)
     return NewSession(bearer=bearer, credential_id=credential_id, expires_at_ms=expires_at_s * 1000)
@@ -109,6 +110,7 @@ def revoke_session(context: ControlContext, credential_id: str) -> bool:
         subject=session.subject,
         event="revoked",
         realm=session.realm,
+        acted_by=context.acted_by,
     )
     record_credential(context, event)
     return True

@@ -42,6 +42,7 @@ class Budgets(msgspec.Struct):
             event.network,
             event.amount_base_units,
             event.window_s,
+            event.acted_by,
         )
         return None
 

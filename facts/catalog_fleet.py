@@ -5,7 +5,7 @@ No participant grant can name one. They carry their own keys and, like every row
 
 from typing import Final
 
-from facts.columns import FLEET_PLACE, PLACE, TURN_PLACE, Column, Table, flag, number, text, time, word
+from facts.columns import ACTED_BY, FLEET_PLACE, PLACE, TURN_PLACE, Column, Table, flag, number, text, time, word
 
 SIGNER_KEYS: Final = Table(
     name="signer_keys",
@@ -114,6 +114,7 @@ PERSONAS: Final = Table(
         text("display_name", "its name"),
         word("state", "`active` or `suspended`"),
         flag("is_admin", "whether it may ask for fleet grants"),
+        ACTED_BY,
     ),
 )
 
@@ -135,6 +136,7 @@ PERSONA_PARTICIPATION: Final = Table(
         time("left_at", "when it left; NULL = it participates"),
         number("joined_index", "log index of the record by which it joined", "log index"),
         number("last_index", "log index of the record that made the row what it is", "log index"),
+        ACTED_BY,
     ),
 )
 
@@ -155,6 +157,7 @@ CREDENTIAL_HISTORY: Final = Table(
         number("scope_size", "how many conversations it admits; NULL = all", "conversations"),
         time("at", "when"),
         time("expires_at", "until when it holds"),
+        ACTED_BY,
     ),
 )
 

@@ -6,7 +6,7 @@ fleet's `settlement_verdicts`.
 
 from typing import Final
 
-from facts.columns import FLEET_PLACE, TURN_PLACE, Table, amount, number, text, time, word
+from facts.columns import ACTED_BY, FLEET_PLACE, TURN_PLACE, Table, amount, number, text, time, word
 
 _CALL: Final = "the call, as in `tool_calls`"
 
@@ -111,6 +111,7 @@ BUDGETS: Final = Table(
         word("network", "its network"),
         amount("amount_base_units", "the bound"),
         number("window_s", "length of the sliding window; NULL = for ever", "s"),
+        ACTED_BY,
     ),
 )
 
@@ -153,6 +154,7 @@ PRICES: Final = Table(
         text("output_per_million", "of output"),
         text("cache_read_per_million", "of cached input"),
         text("cache_write_per_million", "of input written to a cache"),
+        ACTED_BY,
     ),
 )
 

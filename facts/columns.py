@@ -111,3 +111,6 @@ TURN_PLACE: Final = (
     time("recorded_at", "when the author recorded the event"),
 )
 FLEET_PLACE: Final = (*PLACE, time("recorded_at", "when the author recorded the event"))
+ACTED_BY: Final = word(
+    "acted_by", "credential id of the session that asked for it; NULL = the command line, or Control by itself"
+)

@@ -1,4 +1,8 @@
-"""Events of the deployment: personas, budgets, routines, credentials, query audit, notices, imports, the user tier."""
+"""Events of the deployment: personas, budgets, routines, credentials, query audit, notices, imports, the user tier.
+
+`acted_by` is the credential id of the session that asked for the change; None when it was asked on the machine itself
+(the command line) or by no one (an expiry, an import).
+"""
 
 from typing import Literal
 
@@ -12,18 +16,21 @@ class PersonaRecorded(Event, frozen=True, gc=False, kw_only=True, tag="persona_r
     display_name: str | None = None
     state: Literal["active", "suspended"] = "active"
     is_admin: bool = False
+    acted_by: str | None = None
 
 
 class ParticipantJoined(Event, frozen=True, gc=False, kw_only=True, tag="participant_joined"):
     """The persona participates in this conversation from here on (and may read all of it, ruling 15)."""
 
     persona_id: str
+    acted_by: str | None = None
 
 
 class ParticipantLeft(Event, frozen=True, gc=False, kw_only=True, tag="participant_left"):
     """The persona no longer participates."""
 
     persona_id: str
+    acted_by: str | None = None
 
 
 class BudgetSet(Event, frozen=True, gc=False, kw_only=True, tag="budget_set"):
@@ -35,6 +42,7 @@ class BudgetSet(Event, frozen=True, gc=False, kw_only=True, tag="budget_set"):
     network: str
     amount_base_units: str
     window_s: Integer | None = None
+    acted_by: str | None = None
 
 
 class SpendReserved(Event, frozen=True, gc=False, kw_only=True, tag="spend_reserved"):
@@ -68,6 +76,7 @@ class PriceSet(Event, frozen=True, gc=False, kw_only=True, tag="price_set"):
     output_per_million: str | None = None
     cache_read_per_million: str | None = None
     cache_write_per_million: str | None = None
+    acted_by: str | None = None
 
 
 class RoutineRecorded(Event, frozen=True, gc=False, kw_only=True, tag="routine_recorded"):
@@ -116,6 +125,7 @@ class Credential(Event, frozen=True, gc=False, kw_only=True, tag="credential"):
     scope_size: Integer | None = None
     expires_at: Instant | None = None
     secret_sha256: str | None = None
+    acted_by: str | None = None
 
 
 Surface = Literal["execute", "tool", "dashboard", "search", "language", "mcp"]

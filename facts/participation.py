@@ -17,6 +17,7 @@ class Seat(msgspec.Struct):
     left_at: datetime | None
     joined_index: int
     last_index: int
+    acted_by: str | None
 
 
 class Participation(msgspec.Struct):
@@ -31,7 +32,7 @@ class Participation(msgspec.Struct):
         seat = self.seats.get(event.persona_id)
         if seat is not None and seat.left_at is None:
             return "repeated_join"
-        self.seats[event.persona_id] = Seat(position, utc(event.occurred_at) or at, None, index, index)
+        self.seats[event.persona_id] = Seat(position, utc(event.occurred_at) or at, None, index, index, event.acted_by)
         return None
 
     def leave(self, event: ParticipantLeft, *, position: int, index: int, at: datetime) -> str | None:
@@ -40,6 +41,7 @@ class Participation(msgspec.Struct):
         if seat is None or seat.left_at is not None:
             return "leave_without_join"
         seat.position, seat.left_at, seat.last_index = position, utc(event.occurred_at) or at, index
+        seat.acted_by = event.acted_by
         return None
 
     def rows(self) -> list[Row]:
@@ -54,6 +56,7 @@ class Participation(msgspec.Struct):
                 seat.left_at,
                 seat.joined_index,
                 seat.last_index,
+                seat.acted_by,
             )
             for persona, seat in sorted(self.seats.items())
         ]

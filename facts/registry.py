@@ -36,6 +36,7 @@ class Personas(msgspec.Struct):
             event.display_name,
             event.state,
             event.is_admin,
+            event.acted_by,
         )
         return None
 
@@ -106,6 +107,7 @@ class Credentials(msgspec.Struct):
                 event.scope_size,
                 place.when(event),
                 utc(event.expires_at),
+                event.acted_by,
             )
         )
         return None
@@ -174,6 +176,7 @@ class Prices(msgspec.Struct):
             event.output_per_million,
             event.cache_read_per_million,
             event.cache_write_per_million,
+            event.acted_by,
         )
         return None
 

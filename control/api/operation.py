@@ -46,8 +46,9 @@ class Call:
 
     @property
     def context(self) -> ControlContext:
-        """The service's context."""
-        return self.service.context
+        """The service's context, acting on the word of the calling session."""
+        context = self.service.context
+        return context.acting(self.caller.credential_id) if isinstance(self.caller, Caller) else context
 
     @property
     def who(self) -> Caller:

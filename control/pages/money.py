@@ -41,7 +41,7 @@ def routes(site: Site) -> list[BaseRoute]:
         form = await _checked_form(site, visit.request)
         await run_in_threadpool(
             lambda: money.set_price(
-                site.context,
+                site.context.acting(visit.caller.credential_id),
                 model=_needed(form, "model"),
                 valid_from=_needed(form, "valid_from"),
                 currency=_needed(form, "currency"),
@@ -58,7 +58,7 @@ def routes(site: Site) -> list[BaseRoute]:
         days = form.get("window_days", "")
         await run_in_threadpool(
             lambda: money.set_budget(
-                site.context,
+                site.context.acting(visit.caller.credential_id),
                 subject_kind="conversation" if form.get("subject_kind") == "conversation" else "persona",
                 subject=_needed(form, "subject"),
                 asset=_needed(form, "asset"),

@@ -73,7 +73,7 @@ def routes(site: Site) -> list[BaseRoute]:
         action = _ACTIONS.get(visit.request.path_params["action"])
         if action is None:
             raise RefusedError("no such operation", code="not_found")
-        await run_in_threadpool(action, site.context, form)
+        await run_in_threadpool(action, site.context.acting(visit.caller.credential_id), form)
         return RedirectResponse("/people", status_code=303)
 
     async def open_session(visit: Visit) -> Response:
@@ -81,7 +81,9 @@ def routes(site: Site) -> list[BaseRoute]:
         form = await _checked_form(site, visit.request)
         made = await run_in_threadpool(
             lambda: sessions.create_session(
-                site.context, check_persona(form.get("persona", "")), admin=form.get("admin") == "1"
+                site.context.acting(visit.caller.credential_id),
+                check_persona(form.get("persona", "")),
+                admin=form.get("admin") == "1",
             )
         )
         books = await run_in_threadpool(_books, site.context)

@@ -83,10 +83,11 @@ def routes(site: Site) -> list[BaseRoute]:
     async def grant(request: Request) -> Response:
         caller = await run_in_threadpool(site.browser.session_of, request)
         site.browser.check_csrf(request, {})
+        context = site.context.acting(caller.credential_id)
         if caller.is_admin:
-            minted = await run_in_threadpool(grants_api.mint_admin, site.context, caller.subject)
+            minted = await run_in_threadpool(grants_api.mint_admin, context, caller.subject)
         else:
-            minted = await run_in_threadpool(grants_api.mint_participant, site.context, caller.persona_id)
+            minted = await run_in_threadpool(grants_api.mint_participant, context, caller.persona_id)
         return JSONResponse({"token": minted.token, "expires_at_ms": minted.expires_at_ms})
 
     return [

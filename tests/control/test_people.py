@@ -2,6 +2,7 @@
 
 import json
 import sys
+from datetime import UTC, datetime
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -51,6 +52,12 @@ def rows(deployment, partition: str, table: str) -> list:
     return fold.rows().get(table, [])
 
 
+def history(deployment) -> list:
+    now = datetime.fromtimestamp(deployment.clock.now_us() / 1_000_000, UTC)
+    partition = f"credentials-{now:%Y%m}"
+    return rows(deployment, partition, "credential_history")
+
+
 def test_an_admin_records_personas_and_makes_their_sessions(admin, url, deployment) -> None:
     assert admin.post("/api/personas", persona_id="eve", display_name="Eve").status_code == 200
     made = admin.post("/api/sessions", persona_id="eve", lifetime_s=60).json()
@@ -59,6 +66,20 @@ def test_an_admin_records_personas_and_makes_their_sessions(admin, url, deployme
     assert [row["persona_id"] for row in admin.get("/api/personas").json()["personas"]] == ["eve", "root"]
     assert next(row[4:6] for row in rows(deployment, "personas", "personas")) == ("eve", "Eve")
     assert admin.post("/api/sessions", persona_id="eve", is_admin=True).status_code == 403
+
+
+def test_what_an_admin_does_names_the_session_that_asked_for_it(admin, deployment) -> None:
+    admin.post("/api/personas", persona_id="eve", display_name="Eve")
+    made = admin.post("/api/sessions", persona_id="eve").json()
+    [eve, root] = sorted(rows(deployment, "personas", "personas"), key=lambda row: row[4])
+    sessions = {row[6]: row for row in history(deployment) if row[5] == "session"}
+    asked_by = sessions["admin:root"][4]
+    assert eve[-1] == asked_by
+    assert sessions["eve"][4] == made["credential_id"]
+    assert sessions["eve"][-1] == asked_by
+    # what was asked on the machine itself names nobody
+    assert root[-1] is None
+    assert sessions["admin:root"][-1] is None
 
 
 @pytest.mark.parametrize(

@@ -43,10 +43,10 @@ def test_only_the_root_names_keys():
 def test_the_last_record_of_a_persona_counts():
     journal = Journal("personas").add(
         e.PersonaRecorded(id="1", persona_id="ada"),
-        e.PersonaRecorded(id="2", persona_id="ada", display_name="Ada", is_admin=True),
+        e.PersonaRecorded(id="2", persona_id="ada", display_name="Ada", is_admin=True, acted_by="c-1"),
         by="control",
     )
-    assert [row[4:] for row in journal.rows()["personas"]] == [("ada", "Ada", "active", True)]
+    assert [row[4:] for row in journal.rows()["personas"]] == [("ada", "Ada", "active", True, "c-1")]
 
 
 def test_a_routines_run_keeps_its_start():

@@ -64,11 +64,11 @@ def test_a_link_claims_a_parent_and_names_its_call():
 
 def test_participation_is_by_record_and_control_alone():
     journal = Journal().open()
-    journal.add(e.ParticipantJoined(id="1", persona_id="ada", occurred_at=at(1)), by="control")
+    journal.add(e.ParticipantJoined(id="1", persona_id="ada", occurred_at=at(1), acted_by="c-1"), by="control")
     journal.add(e.ParticipantJoined(id="2", persona_id="eve"), by="harness")
     journal.add(e.ParticipantJoined(id="3", persona_id="ada"), by="control")
     rows = journal.rows()
-    assert [row[3:] for row in rows["persona_participation"]] == [("ada", at(1), None, 102, 102)]
+    assert [row[3:] for row in rows["persona_participation"]] == [("ada", at(1), None, 102, 102, "c-1")]
     assert anomalies(rows) == {("unauthorised", "participant_joined"): 1, ("repeated_join", "participant_joined"): 1}
 
 
@@ -77,7 +77,7 @@ def test_who_left_is_no_participant_and_may_join_again():
     journal.add(e.ParticipantLeft(id="2", persona_id="ada", occurred_at=at(2)), by="control")
     assert column(journal.rows(), "persona_participation", "left_at") == [at(2)]
     journal.add(e.ParticipantJoined(id="3", persona_id="ada", occurred_at=at(3)), by="control")
-    assert [row[4:] for row in journal.rows()["persona_participation"]] == [(at(3), None, 104, 104)]
+    assert [row[4:] for row in journal.rows()["persona_participation"]] == [(at(3), None, 104, 104, None)]
 
 
 def claim(state, author, assertion_id="1", **fields):
