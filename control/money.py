@@ -5,10 +5,13 @@ from decimal import Decimal, InvalidOperation
 from typing import Final, Literal
 
 from control.context import ControlContext
+from control.participation import check_conversation
+from control.personas import find_persona
 from control.spending import BUDGETS_PARTITION
 from facts import codec
 from facts.events import BudgetSet, PriceSet
 from polyc.errors import RefusedError
+from polyc.ids import check_persona
 
 PRICES_PARTITION: Final = "prices"
 
@@ -23,11 +26,15 @@ def set_budget(
     amount_base_units: int,
     window_s: int | None,
 ) -> None:
-    """The last budget of a subject, asset and network counts; 0 forbids all spending."""
+    """The last budget of a subject, asset and network counts; 0 forbids all spending.
+
+    A budget of a persona or conversation that nobody ever recorded is refused: a misspelt name would bound nobody.
+    """
     if not 0 <= amount_base_units < 10**38:
         raise RefusedError("a budget is a whole number from 0 to 38 digits")
     if window_s is not None and not 0 < window_s < 2**31:
         raise RefusedError("a window is 1 second or longer, below 2^31")
+    _check_subject(context, subject_kind, subject)
     event = BudgetSet(
         id=context.new_id(),
         subject_kind=subject_kind,
@@ -72,3 +79,13 @@ def set_price(
         acted_by=context.acted_by,
     )
     context.control.append(PRICES_PARTITION, [codec.encode(event)])
+
+
+def _check_subject(context: ControlContext, kind: str, subject: str) -> None:
+    if kind == "persona" and find_persona(context, check_persona(subject)) is None:
+        raise RefusedError("no such persona", code="not_found", hint="polyc persona list")
+    if kind == "conversation":
+        with context.index.view() as state:
+            known = check_conversation(subject) in state.personas.conversations
+        if not known:
+            raise RefusedError("no such conversation", code="not_found")

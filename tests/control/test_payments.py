@@ -48,6 +48,8 @@ def receipt_signers(deployment) -> None:
 
 @pytest.fixture
 def service(deployment, local):
+    for name in ("ada", "bob"):
+        local.ensure_persona(name)
     return make_service(replace(local.context, redaction=POLICY), control_url="http://127.0.0.1:1")
 
 
@@ -130,9 +132,9 @@ def test_what_is_reserved_counts_as_spent(service, deployment) -> None:
 
 @pytest.mark.parametrize(("kind", "subject"), [("conversation", "conv-a"), ("wallet", PAYER)])
 def test_every_budget_that_applies_must_have_room(service, deployment, kind, subject) -> None:
+    dispatch = begun(service, deployment)
     budget(service, 1_000_000)
     budget(service, 10_000, kind=kind, subject=subject)
-    dispatch = begun(service, deployment)
     assert service.spending.reserve(dispatch, ASK)
     assert service.spending.reserve(dispatch, replace(ASK, tool_call_id="y")) is None
     assert deployment.journal.events("conv-a")[-1].rule == f"{kind}_budget"
@@ -302,3 +304,9 @@ done()"""
     assert json.loads(lines[-2]["text"]) == ["approved", "reserved", True, "refused"]
     assert len(rows(deployment, conversation, "payments")) == 1
     assert [row[8] for row in rows(deployment, conversation, "refusals")] == ["budget"]
+
+
+@pytest.mark.parametrize(("kind", "subject"), [("persona", "adda"), ("conversation", "conv-nobody")])
+def test_a_budget_of_nobody_is_refused(service, kind, subject) -> None:
+    with pytest.raises(RefusedError, match=f"no such {kind}"):
+        budget(service, 1, kind=kind, subject=subject)
