@@ -28,14 +28,17 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from eventsourcing.persistence import StoredEvent
 from eventsourcing.sqlite import SQLiteApplicationRecorder, SQLiteDatastore
 from nacl.bindings import crypto_sign_open
+from zstandard import ZstdDecompressor
 
 from bench.measure import Measurement
+from journal.body import COMPRESSED
 from journal.boot import create_deployment, open_embedded
 from journal.verify import Level, verify
 from polyc import entry
 from polyc.appending import Author, Draft, Head, sign_append
 from polyc.clock import SystemClock
 from polyc.dataroot import DataRoot
+from polyc.entry import HEADER_FIXED_SIZE_BYTES
 from polyc.ids import SystemIds
 from polyc.signing import load_signer
 from polyc.vocabulary import BY_KIND
@@ -188,16 +191,23 @@ def verify_points(*, appends: int, processes: tuple[int, ...]) -> list[Measureme
 
 
 def _bare_hashes(root: DataRoot) -> None:
-    """The hashes that V1 must make (digest, leaf, tree) over the same rows from the same store, and nothing else."""
+    """The hashes that V1 must make (digest, leaf, tree) over the same appends from the same store, and nothing else."""
     connection = apsw.Connection(str(root.journal_file), flags=apsw.SQLITE_OPEN_READONLY)
-    sha256 = hashlib.sha256
+    sha256, unpack = hashlib.sha256, ZstdDecompressor().decompress
     node = b"\x00" * 32
-    query = "SELECT position, idx, header, salt, payload FROM entry WHERE pid = ? ORDER BY position"
+    query = "SELECT n, form, body FROM append WHERE pid = ? ORDER BY position"
     for (pid,) in connection.execute("SELECT pid FROM part ORDER BY pid").fetchall():
-        for _position, _idx, header, salt, payload in connection.execute(query, (pid,)):
-            sha256(salt + payload).digest()
-            leaf = sha256(b"\x00" + header).digest()
-            node = sha256(b"\x01" + node + leaf).digest()
+        for count, form, body in connection.execute(query, (pid,)):
+            content = unpack(body) if form == COMPRESSED else body
+            size = HEADER_FIXED_SIZE_BYTES + content[HEADER_FIXED_SIZE_BYTES - 1]
+            at = size * count
+            for start in range(0, at, size):
+                header = content[start : start + size]
+                end = at + 16 + int.from_bytes(header[144:148], "big")
+                sha256(content[at:end]).digest()
+                leaf = sha256(b"\x00" + header).digest()
+                node = sha256(b"\x01" + node + leaf).digest()
+                at = end
     connection.close()
 
 
@@ -213,10 +223,11 @@ def _bare_signatures(root: DataRoot, check: Callable[[bytes], Callable[[bytes, b
     """Ed25519 verification of every append's signature, the bytes at hand."""
     policy = root.policy()
     connection = apsw.Connection(str(root.journal_file), flags=apsw.SQLITE_OPEN_READONLY)
-    query = "SELECT header, sig FROM append JOIN entry USING (pid, position) WHERE n = 1"
+    query = "SELECT body, sig FROM append WHERE n = 1 AND form = 0"
     author_verify = check(load_signer(root.keys / "harness.pem").public_key)
     log_verify = check(bytes.fromhex(policy.log_key))
-    for header, signature in connection.execute(query):
+    for body, signature in connection.execute(query):
+        header = body[: HEADER_FIXED_SIZE_BYTES + body[HEADER_FIXED_SIZE_BYTES - 1]]
         author_verify(signature, entry.append_preimage(policy.origin, entry.leaf_hash(header)))
     for (text,) in connection.execute("SELECT note FROM checkpoint"):
         body, _blank, line = text.rpartition("\n\n")

@@ -13,6 +13,7 @@ from typing import Any, Final
 import apsw
 
 from journal import archive
+from journal.body import encode_body
 from journal.database import explained, open_writer
 from journal.port import RawEntry
 from journal.tree import Tree
@@ -20,8 +21,9 @@ from journal.verify import verify_file
 from polyc import entry, note
 from polyc.dataroot import Policy
 from polyc.durable import sync_file, sync_folder
-from polyc.entry import FLAG_CLOSES_FENCE, FLAG_LAST, Header
+from polyc.entry import FLAG_CLOSES_FENCE, FLAG_ENCRYPTED, FLAG_LAST, Header
 from polyc.errors import CorruptError, RefusedError
+from polyc.limits import EVENTS_PER_APPEND_MAX
 from polyc.merkle import Frontier
 
 ENTRIES_PER_TRANSACTION: Final = 16_384
@@ -112,7 +114,7 @@ class _Builder:
         self._tree = Tree(Frontier(), [b""] * 8)
         self._parts: dict[tuple[str, bytes], list[Any]] = {}
         self._current: dict[str, bytes] = {}
-        self._open: dict[tuple[str, bytes], list[int]] = {}  # first position and index of the append under way
+        self._open: list[RawEntry] = []  # of the append under way
         self._size = 0
         self._uncommitted = 0
         connection.execute("BEGIN IMMEDIATE")
@@ -151,27 +153,28 @@ class _Builder:
             self._current[header.partition] = header.incarnation
         leaf = entry.leaf_hash(raw.header)
         part[1], part[2], part[4] = header.position, leaf, raw.index
-        self._connection.execute(
-            "INSERT INTO entry (pid, position, idx, header, salt, payload) VALUES (?, ?, ?, ?, ?, ?)",
-            (part[0], header.position, raw.index, raw.header, raw.salt, raw.payload),
-        )
         for tile in self._tree.extend([leaf]):
             self._connection.execute("INSERT INTO tile (level, n, hashes) VALUES (?, ?, ?)", tile)
         self._size += 1
-        self._append(part[0], key, header, raw.signature)
+        self._open.append(raw)
+        if header.flags & FLAG_LAST:
+            self._append(part[0], header, raw.signature)
+        elif len(self._open) == EVENTS_PER_APPEND_MAX:
+            raise CorruptError("an append has no last entry", place=place, kind="append")
 
-    def _append(self, pid: int, key: tuple[str, bytes], header: Header, signature: bytes) -> None:
-        first = self._open.setdefault(key, [header.position, self._size - 1])
-        if not header.flags & FLAG_LAST:
-            return
-        del self._open[key]
-        count = header.position - first[0] + 1
+    def _append(self, pid: int, last: Header, signature: bytes) -> None:
+        """Write the append that ends with this header; whether it is one, the verification says."""
+        entries, self._open = self._open, []
+        headers = [raw.header for raw in entries]
+        salted = [None if raw.salt is None or raw.payload is None else raw.salt + raw.payload for raw in entries]
+        form, body = encode_body(headers, salted, compress=not last.flags & FLAG_ENCRYPTED)
+        count = len(entries)
         self._connection.execute(
-            "INSERT INTO append (pid, append_id, position, idx, n, sig) VALUES (?, ?, ?, ?, ?, ?)",
-            (pid, header.append_id, first[0], first[1], count, signature),
+            "INSERT INTO append (idx, pid, position, n, append_id, sig, form, body) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (entries[0].index, pid, last.position - count + 1, count, last.append_id, signature, form, body),
         )
-        if header.flags & FLAG_CLOSES_FENCE:
-            self._connection.execute("INSERT OR IGNORE INTO fence VALUES (?, ?)", (pid, header.fence))
+        if last.flags & FLAG_CLOSES_FENCE:
+            self._connection.execute("INSERT OR IGNORE INTO fence VALUES (?, ?)", (pid, last.fence))
 
     def _checkpoint(self, text: str, lines: list[str], *, place: str) -> None:
         checkpoint = note.decode_checkpoint(note.parse_note(text, place=place).text, place=place)

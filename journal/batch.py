@@ -17,16 +17,15 @@ from journal.tree import Tree
 if TYPE_CHECKING:
     from journal.erasure import Erased
 
-ROWS_PER_STATEMENT_MAX: Final = 1024  # six values a row; SQLite allows 32,766 values a statement
+ROWS_PER_STATEMENT_MAX: Final = 1024  # eight values a row; SQLite allows 32,766 values a statement
 
-_INSERT_ENTRIES: Final = "INSERT OR ROLLBACK INTO entry (pid, position, idx, header, salt, payload) VALUES {}"
-_INSERT_APPENDS: Final = "INSERT OR ROLLBACK INTO append (pid, append_id, position, idx, n, sig) VALUES {}"
+_INSERT_APPENDS: Final = "INSERT OR ROLLBACK INTO append (idx, pid, position, n, append_id, sig, form, body) VALUES {}"
 _UPDATE_PARTS: Final = (
     "UPDATE OR ROLLBACK part SET next = column2, leaf = column3, last_idx = column4"
     " FROM (VALUES {}) WHERE pid = column1"
 )
 _STORED: Final = (  # pid 12 digits ‖ append id 16
-    "SELECT a.pid, a.append_id, a.position, a.idx, a.n FROM carray(?1) CROSS JOIN append a"
+    "SELECT a.pid, a.append_id, a.idx FROM carray(?1) CROSS JOIN append a"
     " ON a.pid = CAST(CAST(substr(value, 1, 12) AS TEXT) AS INTEGER) AND a.append_id = substr(value, 13)"
 )
 _INSERT_PART: Final = (
@@ -76,9 +75,8 @@ class Batch:
         self.orders: list[Erased] = []
         self.fences: set[tuple[int, bytes]] = set()
         self.appends: dict[tuple[int, bytes], tuple[Inspected, int, int]] = {}  # -> itself, position, index
-        self.stored: dict[tuple[int, bytes], tuple[int, int, int]] = {}  # -> position, index, count
-        self._entries: list[Any] = []  # six values a row, one after the other
-        self._append_rows: list[Any] = []
+        self.stored: dict[tuple[int, bytes], int] = {}  # -> index
+        self._rows: list[Any] = []  # eight values an append, one after the other
         self._opened: dict[int, Part] = {}
         self._changed: dict[int, Part] = {}
 
@@ -91,17 +89,14 @@ class Batch:
         """Learn which of these (pid, append id) are sealed already."""
         if appends:
             keys = apsw.carray(tuple(b"%012d" % pid + append_id for pid, append_id in appends))
-            for pid, append_id, *place in connection.execute(_STORED, (keys,)):
-                self.stored[pid, append_id] = (place[0], place[1], place[2])
+            for pid, append_id, index in connection.execute(_STORED, (keys,)):
+                self.stored[pid, append_id] = index
 
     def admit(self, part: Part, append: Inspected) -> None:
         """Take an append at the partition's head; `part` moves on."""
         index, position, count = self.next_index, part.position + 1, len(append.leaves)
         signed, pid = append.signed, part.pid
-        entries = self._entries
-        for i, item in enumerate(signed.entries):
-            entries += (pid, position + i, index + i, item.header, item.salt, item.payload)
-        self._append_rows += (pid, signed.append_id, position, index, count, signed.signature)
+        self._rows += (index, pid, position, count, signed.append_id, signed.signature, append.form, append.body)
         self.appends[pid, signed.append_id] = (append, position, index)
         if append.closes_fence:
             self.fences.add((pid, append.fence))
@@ -126,8 +121,7 @@ class Batch:
             if part.pid not in self._opened:
                 updates += (part.pid, part.position + 1, part.leaf, part.last_index)
         _write_rows(connection, _UPDATE_PARTS, updates, width=4)
-        _write_rows(connection, _INSERT_ENTRIES, self._entries, width=6)
-        _write_rows(connection, _INSERT_APPENDS, self._append_rows, width=6)
+        _write_rows(connection, _INSERT_APPENDS, self._rows, width=8)
         if self.fences:
             connection.executemany("INSERT INTO fence VALUES (?, ?)", list(self.fences))
         tiles = self.tree.extend(self.leaves)

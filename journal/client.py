@@ -5,6 +5,7 @@ What is read is chained and digested here, not believed. `AuditClient` is the Qu
 
 import functools
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -12,14 +13,15 @@ import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 from journal import wire
+from journal.body import Stored
 from journal.keyevents import load_keyring
 from journal.port import PartitionHead, RawEntry
-from journal.records import Chain, Keys
+from journal.records import Chain, Keys, RecordBatch, raw_entries
 from polyc.appending import Ack, Head, SignedAppend
 from polyc.entry import Record, decode_header
 from polyc.errors import CorruptError, RefusedError
 from polyc.keyring import KeyRing
-from polyc.limits import PARTITIONS_CACHED_MAX, RPC_MESSAGE_BYTES_MAX, WAIT_S_MAX
+from polyc.limits import INDEX_MAX, PARTITIONS_CACHED_MAX, RPC_MESSAGE_BYTES_MAX, WAIT_S_MAX
 from polyc.payloads import ENCRYPTED_PREFIX, PayloadKey
 from polychrome.journal.v1 import journal_pb2 as pb
 from polychrome.journal.v1 import journal_pb2_grpc as pb_grpc
@@ -123,44 +125,60 @@ class JournalClient:
         through_index: int | None = None,
     ) -> Iterator[Record]:
         """One incarnation in order, verified on this side."""
-        request = pb.ReadRequest(
-            partition=partition,
-            from_position=from_position,
-            incarnation=incarnation or b"",
-            through_index=through_index,
+        batches = self.read_batches(
+            partition, from_position=from_position, incarnation=incarnation, through_index=through_index
         )
-        for chain, entries in self._read(request):
-            yield from chain.records([_row(raw) for raw in entries])
+        return chain.from_iterable(batches)
+
+    def read_batches(
+        self,
+        partition: str,
+        *,
+        from_position: int = 1,
+        incarnation: bytes | None = None,
+        through_index: int | None = None,
+    ) -> Iterator[list[Record]]:
+        """The same in lists, as the server's messages come; each verified before it is handed out."""
+        request = _read_request(partition, from_position, incarnation)
+        request.through_index = INDEX_MAX if through_index is None else through_index
+        batch = RecordBatch()
+        for walk, stored, part in self._walk(request, to_head=through_index is None):
+            batch.take(walk, stored, part)
+            if batch.is_full:
+                yield batch.emptied()
+            if batch.fault is not None:
+                break
+        if batch.records:
+            yield batch.emptied()
+        if batch.fault is not None:
+            raise batch.fault
 
     def read_raw(
         self, partition: str, *, incarnation: bytes | None = None, from_position: int = 1
     ) -> Iterator[RawEntry]:
         """One incarnation as stored, with the authors' signatures, verified like `read`."""
-        request = pb.ReadRequest(
-            partition=partition, from_position=from_position, incarnation=incarnation or b"", signatures=True
-        )
-        for chain, entries in self._read(request):
-            for raw in entries:
-                chain.walk((_row(raw),))
-                yield raw
+        request = _read_request(partition, from_position, incarnation)
+        for walk, stored, part in self._walk(request, to_head=True):
+            yield from raw_entries(stored, walk.take(stored), part)
 
     def read_all(self, *, from_index: int, to_index: int | None = None) -> Iterator[Record]:
         """A range of the log in its order, verified on this side."""
-        request = pb.ReadAllRequest(from_index=from_index, to_index=to_index)
-        walk = _LogWalk(from_index, keys=self._cached_keys())
+        request = pb.ReadAllRequest(from_index=from_index, to_index=to_index, stored=True)
+        walk = _LogWalk(from_index, to_index, keys=self._cached_keys())
         for answer in _stream(self._stub.ReadAll, request):
-            yield from walk.records(answer.entries)
+            yield from walk.records(answer.appends)
 
     def tail(self, *, from_index: int) -> Iterator[Record | None]:
         """The log from an index on, each entry once; None when nothing new was sealed for a while.
 
         To go on after a restart, start at the last record's index + 1.
         """
-        walk = _LogWalk(from_index, keys=self._cached_keys())
-        for answer in _stream(self._stub.Tail, pb.TailRequest(from_index=from_index), timeout_s=None):
-            if not answer.entries:
+        request = pb.TailRequest(from_index=from_index, stored=True)
+        walk = _LogWalk(from_index, None, keys=self._cached_keys())
+        for answer in _stream(self._stub.Tail, request, timeout_s=None):
+            if not answer.appends:
                 yield None
-            yield from walk.records(answer.entries)
+            yield from walk.records(answer.appends)
 
     def wait_beyond(self, size: int, timeout_s: float) -> int:
         """Block until more than `size` entries are sealed or the time is over."""
@@ -219,23 +237,26 @@ class JournalClient:
         answer: pb.GetCheckpointResponse = _call(self._stub.GetCheckpoint, pb.GetCheckpointRequest())
         return answer
 
-    def _read(self, request: pb.ReadRequest) -> Iterator[tuple[Chain, list[RawEntry]]]:
-        chain = head = None
+    def _walk(self, request: pb.ReadRequest, *, to_head: bool) -> Iterator[tuple[Chain, Stored, slice]]:
+        """The appends that the server streams, each with the chain it must fit and the part that was asked for."""
+        walk = head = None
+        bound = request.through_index + 1 if request.HasField("through_index") else INDEX_MAX
         for answer in _stream(self._stub.Read, request):
             if answer.HasField("head"):
                 head = answer.head
-                chain = Chain.at_genesis(self.origin, head.partition, head.incarnation, keys=self._cached_keys())
-                continue
-            entries = [wire.entry_of_pb(message) for message in answer.entries]
-            if chain is None:
-                raise CorruptError("entries before their head", place=request.partition, kind="stream")
-            if chain.position == 0 and request.from_position > 1:
-                chain = _chain_before(entries[0], request.partition, keys=self._cached_keys())
-            yield chain, entries
-        if chain is None or head is None or request.HasField("through_index"):
+                walk = Chain.at_genesis(self.origin, head.partition, head.incarnation, keys=self._cached_keys())
+            for message in answer.appends:
+                if walk is None or head is None:
+                    raise CorruptError("entries before their head", place=request.partition, kind="stream")
+                stored = wire.stored_of_pb(message)
+                if walk.position == 0 and request.from_position > 1:
+                    run = stored.open(walk.where)
+                    walk = Chain.before(head.partition, head.incarnation, run, keys=self._cached_keys())
+                yield walk, stored, slice(max(request.from_position - stored.position, 0), bound - stored.index)
+        if not to_head or walk is None or head is None or request.from_position > head.position:
             return
-        if request.from_position <= head.position and (chain.position, chain.leaf) != (head.position, head.leaf):
-            raise CorruptError("the stream ends before the head", place=chain.place(chain.position + 1), kind="gap")
+        if (walk.position, walk.leaf) != (head.position, head.leaf):
+            raise CorruptError("the stream ends before the head", place=walk.place(walk.position + 1), kind="gap")
 
 
 class AuditClient:
@@ -280,36 +301,37 @@ class AuditClient:
 class _LogWalk:
     """Verifies a stream of the log: no index missing, each partition's chain unbroken from its first entry here."""
 
-    def __init__(self, from_index: int, *, keys: Keys) -> None:
-        self._at = from_index
+    def __init__(self, from_index: int, to_index: int | None, *, keys: Keys) -> None:
+        self._from_index = from_index
+        self._to_index = INDEX_MAX if to_index is None else to_index
+        self._at: int | None = None
         self._keys = keys
         self._chains: dict[tuple[str, bytes], Chain] = {}
 
-    def records(self, messages: Sequence[pb.Entry]) -> Iterator[Record]:
+    def records(self, messages: Sequence[pb.StoredAppend]) -> Iterator[Record]:
         for message in messages:
-            raw = wire.entry_of_pb(message)
-            if raw.index != self._at:
-                raise CorruptError("entry is missing", place=f"index {self._at}", kind="gap")
-            header = decode_header(raw.header, place=f"index {raw.index}")
+            stored = wire.stored_of_pb(message)
+            place = f"index {stored.index}"
+            if stored.index != self._at and (self._at is not None or stored.index > self._from_index):
+                raise CorruptError("entry is missing", place=f"index {self._at or self._from_index}", kind="gap")
+            run = stored.open(place)
+            header = decode_header(run.headers[0], place=place)
+            key = (header.partition, header.incarnation)
             if len(self._chains) > PARTITIONS_CACHED_MAX:
                 self._chains.clear()
-            key = (header.partition, header.incarnation)
-            chain = self._chains.get(key)
-            if chain is None:
-                chain = self._chains[key] = _chain_before(raw, header.partition, keys=self._keys)
-            yield from chain.records(((header.position, raw.index, raw.header, raw.salt, raw.payload),))
-            self._at += 1
+            if key not in self._chains:
+                self._chains[key] = Chain.before(*key, run, keys=self._keys)
+            batch = RecordBatch()
+            part = slice(max(self._from_index - stored.index, 0), self._to_index - stored.index)
+            batch.take(self._chains[key], stored, part, run=run)
+            yield from batch.records
+            if batch.fault is not None:
+                raise batch.fault
+            self._at = stored.index + stored.count
 
 
-def _chain_before(raw: RawEntry, partition: str, *, keys: Keys) -> Chain:
-    """A chain that starts in the middle: the first entry's own word for the leaf before it."""
-    header = decode_header(raw.header, place=f"index {raw.index}")
-    position = header.position - 1
-    return Chain(partition, header.incarnation, position=position, leaf=header.prev, keys=keys)
-
-
-def _row(raw: RawEntry) -> tuple[int, int, bytes, bytes | None, bytes | None]:
-    return int.from_bytes(raw.header[24:32], "big"), raw.index, raw.header, raw.salt, raw.payload
+def _read_request(partition: str, from_position: int, incarnation: bytes | None) -> pb.ReadRequest:
+    return pb.ReadRequest(partition=partition, from_position=from_position, incarnation=incarnation or b"", stored=True)
 
 
 def _call(method: Any, request: Any, *, timeout_s: float = CALL_TIMEOUT_S) -> Any:

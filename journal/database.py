@@ -14,7 +14,8 @@ import apsw
 
 from polyc.errors import CorruptError, PolycError, RefusedError, UnavailableError
 
-FORMAT: Final = "polychrome/journal/sqlite/v1"
+FORMAT: Final = "polychrome/journal/sqlite/v2"  # v1 had a row an event (docs/adr/0005)
+FORMAT_BEFORE: Final = "polychrome/journal/sqlite/v1"
 WAL_AUTOCHECKPOINT_PAGES: Final = 4096  # 16 MiB: rare enough for imports, small enough to replay in a moment
 READ_CONNECTIONS_KEPT: Final = 8
 WRITE_CACHE_SIZE_KIB: Final = 64 * 1024  # a large commit fits: pages that spill are written to the WAL twice
@@ -30,15 +31,12 @@ CREATE TABLE part (
 ) STRICT;
 CREATE UNIQUE INDEX part_current ON part (name) WHERE current = 1;
 CREATE INDEX part_last ON part (last_idx);
-CREATE TABLE entry (
-    pid INTEGER NOT NULL, position INTEGER NOT NULL, idx INTEGER NOT NULL, header BLOB NOT NULL, salt BLOB,
-    payload BLOB, PRIMARY KEY (pid, position)
-) STRICT, WITHOUT ROWID;
-CREATE UNIQUE INDEX entry_idx ON entry (idx);
 CREATE TABLE append (
-    pid INTEGER NOT NULL, append_id BLOB NOT NULL, position INTEGER NOT NULL, idx INTEGER NOT NULL,
-    n INTEGER NOT NULL, sig BLOB NOT NULL, PRIMARY KEY (pid, append_id)
-) STRICT, WITHOUT ROWID;
+    idx INTEGER PRIMARY KEY, pid INTEGER NOT NULL, position INTEGER NOT NULL, n INTEGER NOT NULL,
+    append_id BLOB NOT NULL, sig BLOB NOT NULL, form INTEGER NOT NULL, body BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX append_place ON append (pid, position);
+CREATE UNIQUE INDEX append_ids ON append (pid, append_id);
 CREATE TABLE fence (pid INTEGER NOT NULL, fence BLOB NOT NULL, PRIMARY KEY (pid, fence)) STRICT, WITHOUT ROWID;
 CREATE TABLE tile (level INTEGER NOT NULL, n INTEGER NOT NULL, hashes BLOB NOT NULL, UNIQUE (level, n)) STRICT;
 CREATE TABLE checkpoint (size INTEGER PRIMARY KEY, note TEXT NOT NULL, nodes BLOB NOT NULL) STRICT;
@@ -82,6 +80,12 @@ def check_format(connection: apsw.Connection, *, origin: str | None, place: str)
     """The origin the file was made for; refused when the format or the origin is another one."""
     with explained(place=place):
         meta = dict(rows(connection, "SELECT key, value FROM meta"))
+    if meta.get("format") == FORMAT_BEFORE:
+        raise RefusedError(
+            f"{place} was written by an earlier version, in another format",
+            code="failed_precondition",
+            hint="`polyc export` with that version, `polyc import-archive` with this one: same entries, same root",
+        )
     if meta.get("format") != FORMAT:
         raise CorruptError("not a journal of this format", place=place, kind="format")
     if origin is not None and meta.get("origin") != origin:

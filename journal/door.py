@@ -10,6 +10,7 @@ from typing import Final
 
 import msgspec
 
+from journal.body import SALT_SIZE_BYTES, encode_body
 from journal.records import NAME_AT
 from polyc import entry
 from polyc.appending import SignedAppend
@@ -32,7 +33,6 @@ from polyc.limits import (
 )
 from polyc.signing import verify
 
-SALT_SIZE_BYTES: Final = 16
 # The header's fields that differ within an append (polyc/entry.py); the others are compared as one piece each.
 _FIELDS: Final = struct.Struct(">4sH16xHQq40x32s32sI")
 assert _FIELDS.size == NAME_AT
@@ -49,7 +49,13 @@ class Inspected(msgspec.Struct, frozen=True):
     closes_fence: bool
     event_types: tuple[int, ...]
     leaves: tuple[bytes, ...]
-    size_bytes: int
+    form: int
+    body: bytes
+
+    @property
+    def size_bytes(self) -> int:
+        """What it weighs in a commit."""
+        return len(self.body)
 
 
 def inspect(
@@ -59,7 +65,7 @@ def inspect(
 
     1. Its partition's name and its sizes are within bounds. 2. Every header is canonical and of this append.
     3. Positions and prevs chain inside it, digests fit the payloads. 4. Recorded times are near the journal's clock.
-    5. The author's key is known and its signature is over the last leaf of this log.
+    5. The author's key is known and its signature is over the last leaf of this log. 6. It gets its stored form.
     """
     # 1. bounds
     check_partition(signed.partition)
@@ -85,6 +91,8 @@ def inspect(
     preimage = entry.append_preimage(origin, leaves[-1])
     if public_key is None or not verify(public_key, signed.signature, preimage):
         raise RefusedError("the append is not signed by a known key", code="unauthenticated")
+    # 6. the stored form
+    form, body = encode_body([item.header for item in signed.entries], walked.salted, compress=not encrypted)
     return Inspected(
         signed=signed,
         incarnation=first.incarnation,
@@ -94,13 +102,15 @@ def inspect(
         closes_fence=walked.closes_fence,
         event_types=tuple(walked.event_types),
         leaves=tuple(leaves),
-        size_bytes=size_bytes,
+        form=form,
+        body=body,
     )
 
 
 class _Walked(msgspec.Struct):
     leaves: list[bytes] = []
     event_types: list[int] = []
+    salted: list[bytes] = []
     closes_fence: bool = False
 
 
@@ -115,7 +125,7 @@ def _walk(signed: SignedAppend, first: Header, *, now_us: int, encrypted: bool) 
     prev, position, last = first.prev, first.position, first.position + len(signed.entries) - 1
     encryption = FLAG_ENCRYPTED if encrypted else 0
     earliest_us, latest_us = now_us - RECORDED_AT_SKEW_US_MAX, now_us + RECORDED_AT_SKEW_US_MAX
-    leaves, event_types = walked.leaves, walked.event_types
+    leaves, event_types, salted = walked.leaves, walked.event_types, walked.salted
     for item in signed.entries:
         header, salt, payload = item.header, item.salt, item.payload
         if header[6:22] != fence or header[40:80] != author or header[NAME_AT:] != tail:
@@ -138,11 +148,13 @@ def _walk(signed: SignedAppend, first: Header, *, now_us: int, encrypted: bool) 
             raise RefusedError(
                 f"entry {position - first.position + 1} of the append: salt or payload has another size than stated"
             )
-        if sha256(salt + payload).digest() != digest:
+        item_salted = salt + payload
+        if sha256(item_salted).digest() != digest:
             raise RefusedError(f"entry {position - first.position + 1} of the append: digest is not the payload's")
         prev = sha256(b"\x00" + header).digest()
         leaves.append(prev)
         event_types.append(event_type)
+        salted.append(item_salted)
         position += 1
     return walked
 

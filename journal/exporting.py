@@ -11,10 +11,8 @@ from typing import Final
 
 from journal import archive
 from journal.database import Readers, rows
-from journal.port import RawEntry
 from journal.reading import SqliteReader
 from polyc.durable import create_file
-from polyc.entry import FLAG_LAST
 
 ENTRIES_PER_FILE: Final = 16_384
 BYTES_PER_FILE: Final = 64 * 1024 * 1024
@@ -58,7 +56,7 @@ def _files(reader: SqliteReader, size: int) -> Iterator[tuple[int, int, bytes]]:
         readers.close()
     parts: list[bytes] = []
     start = stated_bytes = 0
-    for raw in _signed(reader, size):
+    for raw in reader.read_all_raw(from_index=0, to_index=size):
         if not parts:
             parts.append(archive.encode_head(reader.origin, start))
         parts.append(archive.encode_entry(raw))
@@ -71,13 +69,3 @@ def _files(reader: SqliteReader, size: int) -> Iterator[tuple[int, int, bytes]]:
         if end - start >= ENTRIES_PER_FILE or stated_bytes >= BYTES_PER_FILE or end == size:
             yield start, end, b"".join(parts)
             parts, start, stated_bytes = [], end, 0
-
-
-def _signed(reader: SqliteReader, size: int) -> Iterator[RawEntry]:
-    """The log in order with the authors' signatures."""
-    for raw in reader.read_all_raw(from_index=0, to_index=size):
-        if raw.header[5] & FLAG_LAST:
-            signature = reader.signature_at(raw.index)
-            yield RawEntry(raw.index, raw.header, raw.salt, raw.payload, signature)
-        else:
-            yield raw

@@ -5,11 +5,12 @@ what is wrong with them is `polyc verify`'s to say. A repair first verifies the 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import apsw
 
+from journal.body import COLUMNS, Stored
 from journal.database import explained, open_writer, row, rows
 from journal.lock import WriterLock
 from journal.tree import Tree
@@ -19,7 +20,9 @@ from polyc.entry import FLAG_CLOSES_FENCE
 from polyc.errors import CorruptError
 from polyc.merkle import Frontier
 
-LEAVES_PER_STEP: Final = 4096
+APPENDS_PER_STEP: Final = 512
+
+Change = tuple[str, str, tuple[Any, ...]]  # what differs, and the statement with its values that repairs it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,37 +51,53 @@ def fsck(root: DataRoot, *, repair: bool = False) -> Checked:
 
 def _check(connection: apsw.Connection, *, repair: bool) -> Checked:
     findings = [f"database: {text}" for (text,) in rows(connection, "PRAGMA integrity_check(10)") if text != "ok"]
-    tree, tiles = _tree_of_entries(connection)
-    changes: list[tuple[str, str, tuple[Any, ...]]] = [
-        *_tile_changes(connection, tiles),
-        *_head_changes(connection),
-        *_fence_changes(connection),
+    derived = _derived_from_entries(connection)
+    changes: list[Change] = [
+        *_tile_changes(connection, derived.tiles),
+        *_head_changes(connection, derived.heads),
+        *_fence_changes(connection, derived.fences),
     ]
     findings += [finding for finding, _statement, _bindings in changes]
     if repair and findings:
-        _check_sealed(connection, tree)
+        _check_sealed(connection, derived.tree)
         with connection:
             for _finding, statement, bindings in changes:
                 connection.execute(statement, bindings)
             connection.execute("REINDEX")
-    return Checked(entries=tree.frontier.size, findings=tuple(findings), repaired=repair and bool(findings))
+    return Checked(entries=derived.tree.frontier.size, findings=tuple(findings), repaired=repair and bool(findings))
 
 
-def _tree_of_entries(connection: apsw.Connection) -> tuple[Tree, dict[tuple[int, int], bytes]]:
-    tree = Tree(Frontier(), [b""] * 8)
-    tiles: dict[tuple[int, int], bytes] = {}
+@dataclass(slots=True)
+class _Derived:
+    """What the entries give: tree and tiles; head and range by partition; fences that were closed."""
+
+    tree: Tree
+    tiles: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    heads: dict[int, tuple[int, bytes, int, int]] = field(default_factory=dict)
+    fences: set[tuple[int, bytes]] = field(default_factory=set)
+
+
+def _derived_from_entries(connection: apsw.Connection) -> _Derived:
+    derived = _Derived(Tree(Frontier(), [b""] * 8))
+    columns_of_all = f"pid, name, incarnation, {COLUMNS}"
+    query = f"SELECT {columns_of_all} FROM append JOIN part USING (pid) WHERE idx >= ? ORDER BY idx LIMIT ?"
     at = 0
-    query = "SELECT header FROM entry WHERE idx >= ? AND idx < ? ORDER BY idx"
-    while headers := rows(connection, query, (at, at + LEAVES_PER_STEP)):
-        for level, n, hashes in tree.extend([entry.leaf_hash(header) for (header,) in headers]):
-            tiles[level, n] = hashes
-        at += LEAVES_PER_STEP
-    return tree, tiles
+    while chunk := rows(connection, query, (at, APPENDS_PER_STEP)):
+        for pid, name, incarnation, *columns in chunk:
+            stored = Stored(*columns)
+            run = stored.open(f"{name}/{incarnation.hex()}")
+            leaves = [entry.leaf_hash(header) for header in run.headers]
+            for level, n, hashes in derived.tree.extend(leaves):
+                derived.tiles[level, n] = hashes
+            at = stored.index + stored.count
+            first_index = derived.heads[pid][2] if pid in derived.heads else stored.index
+            derived.heads[pid] = (run.positions[-1] + 1, leaves[-1], first_index, at - 1)
+            if run.flags[-1] & FLAG_CLOSES_FENCE:
+                derived.fences.add((pid, run.fences[-1]))
+    return derived
 
 
-def _tile_changes(
-    connection: apsw.Connection, tiles: dict[tuple[int, int], bytes]
-) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
+def _tile_changes(connection: apsw.Connection, tiles: dict[tuple[int, int], bytes]) -> Iterator[Change]:
     stored = {(level, n): hashes for level, n, hashes in rows(connection, "SELECT level, n, hashes FROM tile")}
     for (level, n), hashes in tiles.items():
         if stored.get((level, n)) != hashes:
@@ -92,25 +111,17 @@ def _tile_changes(
         yield f"tile {level}/{n} covers no entries", "DELETE FROM tile WHERE level = ? AND n = ?", (level, n)
 
 
-def _head_changes(connection: apsw.Connection) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
-    query = (
-        "SELECT p.pid, p.name, p.next, p.leaf, p.first_idx, p.last_idx, max(e.position), min(e.idx), max(e.idx)"
-        " FROM part p JOIN entry e USING (pid) GROUP BY p.pid"
-    )
-    for pid, name, next_position, leaf, first, last, position, first_index, last_index in rows(connection, query):
-        header = row(connection, "SELECT header FROM entry WHERE pid = ? AND position = ?", (pid, position))[0]
-        true = (position + 1, entry.leaf_hash(header), first_index, last_index)
-        if (next_position, leaf, first, last) != true:
+def _head_changes(connection: apsw.Connection, heads: dict[int, tuple[int, bytes, int, int]]) -> Iterator[Change]:
+    for pid, name, *stated in rows(connection, "SELECT pid, name, next, leaf, first_idx, last_idx FROM part"):
+        if pid in heads and tuple(stated) != heads[pid]:
             statement = "UPDATE part SET next = ?, leaf = ?, first_idx = ?, last_idx = ? WHERE pid = ?"
-            yield f"the head of {name} is not its last entry", statement, (*true, pid)
+            yield f"the head of {name} is not its last entry", statement, (*heads[pid], pid)
 
 
-def _fence_changes(connection: apsw.Connection) -> Iterator[tuple[str, str, tuple[Any, ...]]]:
-    known = set(rows(connection, "SELECT pid, fence FROM fence"))
-    for pid, header in rows(connection, "SELECT pid, header FROM entry WHERE substr(header, 7, 16) <> zeroblob(16)"):
-        if header[5] & FLAG_CLOSES_FENCE and (pid, header[6:22]) not in known:
-            statement = "INSERT OR IGNORE INTO fence VALUES (?, ?)"
-            yield f"a closed fence of partition {pid} is open", statement, (pid, header[6:22])
+def _fence_changes(connection: apsw.Connection, fences: set[tuple[int, bytes]]) -> Iterator[Change]:
+    for pid, fence in sorted(fences - set(rows(connection, "SELECT pid, fence FROM fence"))):
+        statement = "INSERT OR IGNORE INTO fence VALUES (?, ?)"
+        yield f"a closed fence of partition {pid} is open", statement, (pid, fence)
 
 
 def _check_sealed(connection: apsw.Connection, tree: Tree) -> None:

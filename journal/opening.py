@@ -9,9 +9,10 @@ from pathlib import Path
 
 import apsw
 
+from journal.body import COLUMNS, Stored
 from journal.database import row, rows
 from journal.reading import SqliteReader
-from journal.records import Chain, place_of
+from journal.records import Chain
 from journal.tree import Tree, load_tree
 from journal.wal import WalReport, inspect_wal
 from polyc import note
@@ -74,8 +75,8 @@ def verify_tail(connection: apsw.Connection, *, origin: str, keys: KeyRing, log_
     3. The last entries are whole: digests, chains. 4. The heads of their partitions are those entries.
     """
     latest = row(connection, "SELECT size, note, nodes FROM checkpoint ORDER BY size DESC LIMIT 1")
-    last = row(connection, "SELECT max(idx) FROM entry")[0]
-    entries = 0 if last is None else last + 1
+    last = row(connection, "SELECT idx + n FROM append ORDER BY idx DESC LIMIT 1")
+    entries = 0 if last is None else last[0]
     if latest is None:
         if entries:
             raise CorruptError("entries without a checkpoint", place="index 0", kind="unsealed")
@@ -91,7 +92,7 @@ def verify_tail(connection: apsw.Connection, *, origin: str, keys: KeyRing, log_
         detail = "the journal is behind its own checkpoint" if entries < size else "entries past the checkpoint"
         raise CorruptError(f"{detail}: {entries} entries", place=place, kind="rollback")
     # 2. the tree
-    tree = load_tree(connection, size=size, place=place)
+    tree = load_tree(connection, size=size)
     root = tree.frontier.root() if size else EMPTY_ROOT
     if root != checkpoint.root or b"".join(tree.frontier.nodes) != nodes:
         raise CorruptError("tiles and entries do not give the checkpoint's root", place=place, kind="root")
@@ -102,45 +103,41 @@ def verify_tail(connection: apsw.Connection, *, origin: str, keys: KeyRing, log_
 
 def _verify_last_entries(connection: apsw.Connection, *, origin: str, size: int) -> None:
     first = max(0, size - TAIL_VERIFIED_ENTRIES_MAX)
-    touched = rows(
-        connection,
-        "SELECT pid, min(position), name, incarnation, part.next - 1, part.leaf, count(*)"
-        " FROM entry JOIN part USING (pid) WHERE idx >= ? GROUP BY pid",
-        (first,),
-    )
-    count = 0
-    for pid, position, name, incarnation, head_position, head_leaf, here in touched:
-        count += here
-        entries = rows(
-            connection,
-            "SELECT position, idx, header, salt, payload FROM entry WHERE pid = ? AND position >= ? ORDER BY position",
-            (pid, position),
-        )
-        chain = _chain_before(connection, origin, pid=pid, name=name, incarnation=incarnation, position=position)
-        chain.walk(entries)
-        if chain.position != head_position or chain.leaf != head_leaf:
-            raise CorruptError(
-                "the head is not the last entry",
-                place=place_of(name, incarnation, head_position),
-                kind="head",
-            )
-    if count != size - first:
+    chains: dict[int, Chain] = {}
+    heads: dict[int, tuple[int, bytes]] = {}
+    at: int | None = None
+    covering = "SELECT idx FROM append WHERE idx >= coalesce((SELECT max(idx) FROM append WHERE idx <= ?1), ?1)"
+    query = f"SELECT pid, name, incarnation, next - 1, leaf, {COLUMNS} FROM append JOIN part USING (pid) WHERE idx = ?"
+    for (index,) in rows(connection, f"{covering} ORDER BY idx", (first,)):
+        found = row(connection, query, (index,))
+        if found is None or at not in (None, index):
+            break
+        pid, name, incarnation, head_position, head_leaf, *columns = found
+        stored = Stored(*columns)
+        if pid not in chains:
+            chains[pid] = _chain_before(connection, origin, pid, name, incarnation, position=stored.position)
+            heads[pid] = (head_position, head_leaf)
+        chains[pid].take(stored)
+        at = stored.index + stored.count
+    if size and at != size:
         raise CorruptError("entries are missing", place=f"index {first} to {size}", kind="gap")
+    for pid, chain in chains.items():
+        if (chain.position, chain.leaf) != heads[pid]:
+            raise CorruptError("the head is not the last entry", place=chain.place(heads[pid][0]), kind="head")
 
 
 def _chain_before(
-    connection: apsw.Connection, origin: str, *, pid: int, name: str, incarnation: bytes, position: int
+    connection: apsw.Connection, origin: str, pid: int, name: str, incarnation: bytes, *, position: int
 ) -> Chain:
+    """The chain as the append before this position leaves it; that one is verified too, from its own word on."""
+    chain = Chain.at_genesis(origin, name, incarnation)
     if position == 1:
-        return Chain.at_genesis(origin, name, incarnation)
-    before = row(
-        connection,
-        "SELECT position, idx, header, salt, payload FROM entry WHERE pid = ? AND position = ?",
-        (pid, position - 1),
-    )
+        return chain
+    query = f"SELECT {COLUMNS} FROM append WHERE pid = ? AND position < ? ORDER BY position DESC LIMIT 1"
+    before = row(connection, query, (pid, position))
     if before is None:
-        raise CorruptError("entry is missing", place=place_of(name, incarnation, position - 1), kind="gap")
-    leaf = before[2][80:112]  # the entry before is walked too, from what it says of its own predecessor
-    chain = Chain(name, incarnation, position=position - 2, leaf=leaf)
-    chain.walk((before,))
+        raise CorruptError("entry is missing", place=chain.place(position - 1), kind="gap")
+    stored = Stored(*before)
+    chain = Chain.before(name, incarnation, stored.open(chain.where))
+    chain.take(stored)
     return chain

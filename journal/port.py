@@ -66,6 +66,20 @@ class JournalReader(Protocol):
     ) -> Iterator[Record]:
         """One incarnation (the current one) in order, verified; nothing beyond the global index `through_index`."""
 
+    def read_batches(
+        self,
+        partition: str,
+        *,
+        from_position: int = 1,
+        incarnation: bytes | None = None,
+        through_index: int | None = None,
+    ) -> Iterator[list[Record]]:
+        """The records of `read` in non-empty lists, each wholly verified before it is handed out.
+
+        Those before a lie come as a shorter list, then CorruptError. A list holds at most READ_CHUNK_ROWS_MAX records
+        and those of one append more.
+        """
+
     def read_all(self, *, from_index: int, to_index: int | None = None) -> Iterator[Record]:
         """Every entry with from_index <= index < to_index in the order of the log, verified."""
 

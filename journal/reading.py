@@ -1,25 +1,28 @@
 """Reading the SQLite store: what every reader of the embedded journal shares (see journal/port.py for the laws).
 
-Rows come in chunks, each in a read transaction of its own: a slow reader holds no lock and no WAL. Entries only ever
-get appended, and the newest checkpoint is read first, so chunks of one walk fit together.
+Appends come in chunks, each in a read transaction of its own: a slow reader holds no lock and no WAL. Entries only
+ever get appended, and the newest checkpoint is read first, so chunks of one walk fit together. An append is verified
+as a whole, also when only a part of it is asked for.
 """
 
 import threading
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Self
 
 import apsw
 
-from journal.database import Readers, check_format
+from journal.body import COLUMNS, Stored
+from journal.database import Readers, check_format, row, rows
 from journal.keyevents import load_keyring
 from journal.port import PartitionHead, RawEntry
 from journal.receipt import make_receipt
-from journal.records import Chain, Keys, Row, place_of
+from journal.records import Chain, Keys, RecordBatch, raw_entries
 from journal.secrets import FILE, Secrets
 from journal.tree import TileNodes
 from polyc import merkle
-from polyc.entry import FLAG_LAST, Record, decode_header, leaf_hash
+from polyc.entry import Record, decode_header, leaf_hash
 from polyc.errors import CorruptError, RefusedError
 from polyc.keyring import KeyRing
 from polyc.limits import PARTITIONS_CACHED_MAX, READ_CHUNK_BYTES_MAX, READ_CHUNK_ROWS_MAX
@@ -27,13 +30,11 @@ from polyc.limits import PARTITIONS_CACHED_MAX, READ_CHUNK_BYTES_MAX, READ_CHUNK
 POLL_S: Final = 0.05  # a reader in another process looks this often; in the writer's process it is told
 
 _CURRENT: Final = "SELECT name, incarnation, next - 1, leaf, first_idx, last_idx FROM part WHERE current = 1"
-_ROWS: Final = (
-    "SELECT position, idx, header, salt, payload FROM entry"
-    " WHERE pid = ? AND position > ? AND idx < ? ORDER BY position LIMIT ?"
-)
+_ROWS: Final = f"SELECT {COLUMNS} FROM append WHERE pid = ? AND position > ? AND idx < ? ORDER BY position LIMIT ?"
+_UP_TO: Final = f"SELECT {COLUMNS} FROM append WHERE pid = ? AND position <= ? ORDER BY position DESC LIMIT 2"
 _ALL: Final = (
-    "SELECT p.pid, p.name, p.incarnation, e.position, e.idx, e.header, e.salt, e.payload"
-    " FROM entry e JOIN part p USING (pid) WHERE e.idx >= ? AND e.idx < ? ORDER BY e.idx LIMIT ?"
+    f"SELECT name, incarnation, pid, {COLUMNS} FROM append JOIN part USING (pid)"
+    " WHERE idx >= ? AND idx < ? ORDER BY idx LIMIT ?"
 )
 
 
@@ -105,29 +106,45 @@ class SqliteReader:
         through_index: int | None = None,
     ) -> Iterator[Record]:
         """One incarnation in order, verified while reading."""
-        with self._connections.borrow() as connection:
-            found = _find(connection, partition, incarnation)
-            if found is None:
-                return
-            pid, head = found
-            chain = self._chain(connection, pid, head, from_position=from_position)
-        bound = head.last_index + 1 if through_index is None else min(through_index, head.last_index) + 1
-        while rows := self._rows(pid, chain.position, bound):
-            yield from chain.records(rows)
-        if bound == head.last_index + 1 and from_position <= head.position:
-            _check_end(chain, head)
+        batches = self.read_batches(
+            partition, from_position=from_position, incarnation=incarnation, through_index=through_index
+        )
+        return chain.from_iterable(batches)
+
+    def read_batches(
+        self,
+        partition: str,
+        *,
+        from_position: int = 1,
+        incarnation: bytes | None = None,
+        through_index: int | None = None,
+    ) -> Iterator[list[Record]]:
+        """The same in lists, each verified before it is handed out."""
+        batch = RecordBatch()
+        for walk, stored, part in self._walk(partition, from_position, incarnation, through_index):
+            batch.take(walk, stored, part)
+            if batch.is_full:
+                yield batch.emptied()
+            if batch.fault is not None:
+                break
+        if batch.records:
+            yield batch.emptied()
+        if batch.fault is not None:
+            raise batch.fault
 
     def read_all(self, *, from_index: int, to_index: int | None = None) -> Iterator[Record]:
         """The log in its order; each partition's chain is checked against its last entry seen here or before."""
-        for chain, rows in self._walk_log(from_index, to_index):
-            yield from chain.records(rows)
+        for walk, stored, part in self._walk_log(from_index, to_index):
+            batch = RecordBatch()
+            batch.take(walk, stored, part)
+            yield from batch.records
+            if batch.fault is not None:
+                raise batch.fault
 
     def read_all_raw(self, *, from_index: int, to_index: int | None = None) -> Iterator[RawEntry]:
-        """The log in its order as stored, verified like `read_all`; without signatures."""
-        for chain, rows in self._walk_log(from_index, to_index):
-            chain.walk(rows)
-            _position, index, header, salt, payload = rows[0]
-            yield RawEntry(index, header, salt, payload)
+        """The log in its order as stored, verified like `read_all`."""
+        for walk, stored, part in self._walk_log(from_index, to_index):
+            yield from raw_entries(stored, walk.take(stored), part)
 
     def read_raw(
         self,
@@ -136,25 +153,27 @@ class SqliteReader:
         incarnation: bytes | None = None,
         from_position: int = 1,
         through_index: int | None = None,
-        signatures: bool = True,
     ) -> Iterator[RawEntry]:
         """One incarnation as stored, verified, with the signature at the last entry of each append."""
+        for walk, stored, part in self._walk(partition, from_position, incarnation, through_index):
+            yield from raw_entries(stored, walk.take(stored), part)
+
+    def read_stored(
+        self, partition: str, *, from_position: int = 1, incarnation: bytes | None = None, through_index: int
+    ) -> Iterator[Stored]:
+        """Whole appends as they are stored, not verified: for a reader that verifies; the first holds the position."""
         with self._connections.borrow() as connection:
             found = _find(connection, partition, incarnation)
             if found is None:
                 return
-            pid, head = found
-            chain = self._chain(connection, pid, head, from_position=from_position)
-        bound = head.last_index + 1 if through_index is None else min(through_index, head.last_index) + 1
-        while rows := self._rows(pid, chain.position, bound):
-            chain.walk(rows)
-            known = self._signatures(pid, rows) if signatures else {}
-            for position, index, header, salt, payload in rows:
-                last = signatures and header[5] & FLAG_LAST
-                signature = known.get(position, b"") if last else b""
-                if last and not signature:
-                    raise CorruptError("append has no signature", place=chain.place(position), kind="signature_missing")
-                yield RawEntry(index, header, salt, payload, signature)
+            query = "SELECT max(position) FROM append WHERE pid = ? AND position <= ?"
+            first = row(connection, query, (found[0], from_position))[0]
+        yield from self._appends(found[0], (first or 1) - 1, through_index + 1)
+
+    def read_all_stored(self, *, from_index: int, to_index: int | None = None) -> Iterator[Stored]:
+        """The same for the log in its order."""
+        for _pid, _head, stored, _part in self._log(from_index, to_index):
+            yield stored
 
     def wait_beyond(self, size: int, timeout_s: float) -> int:
         """Block until more than `size` entries are sealed or the time is over."""
@@ -177,29 +196,21 @@ class SqliteReader:
         """The keys of `sys-keys`, verified from the root key on."""
         return load_keyring(self, root_public_key=self.root_public_key)
 
-    def signature_at(self, index: int) -> bytes:
-        """The author's signature of the append that ends at this global index."""
-        query = "SELECT sig FROM append a JOIN entry e ON a.pid = e.pid AND a.append_id = substr(e.header, 57, 16)"
-        with self._connections.borrow() as connection:
-            found = connection.execute(f"{query} WHERE e.idx = ?", (index,)).fetchone()
-        if found is None:
-            raise CorruptError("append has no signature", place=f"index {index}", kind="signature_missing")
-        return bytes(found[0])
-
     def receipt(self, partition: str, position: int, *, incarnation: bytes | None = None) -> str:
         """The receipt of one entry, under the newest cosigned checkpoint that covers it, else the latest."""
         with self._connections.borrow() as connection:
             found = _find(connection, partition, incarnation)
             if found is None or not 1 <= position <= found[1].position:
                 raise RefusedError("no such entry", code="not_found")
-            return make_receipt(connection, pid=found[0], position=position, place=str(self.path))
+            where = f"{partition}/{found[1].incarnation.hex()}"
+            return make_receipt(connection, pid=found[0], position=position, where=where)
 
     def consistency_proof(self, old_size: int, new_size: int) -> list[bytes]:
         """The proof that the log at `new_size` starts with the log at `old_size`."""
         with self._connections.borrow() as connection:
             if not 0 <= old_size <= new_size <= _size(connection):
                 raise RefusedError("the log has no such sizes", code="out_of_range")
-            return merkle.consistency_proof(old_size, new_size, TileNodes(connection, place=str(self.path)))
+            return merkle.consistency_proof(old_size, new_size, TileNodes(connection))
 
     def close(self) -> None:
         """Close the connections."""
@@ -217,63 +228,100 @@ class SqliteReader:
     def _keys(self) -> Keys | None:
         return None if self._secrets is None else self._secrets.key
 
-    def _walk_log(self, from_index: int, to_index: int | None) -> Iterator[tuple[Chain, tuple[Row]]]:
-        """Each entry of the range with the chain it must fit."""
-        size = self.size()
-        bound = size if to_index is None else min(to_index, size)
-        chains: dict[int, Chain] = {}
-        at = from_index
-        while at < bound:
-            if len(chains) > PARTITIONS_CACHED_MAX:
-                chains.clear()
-            with self._connections.borrow() as connection:
-                rows = _bounded(connection.execute(_ALL, (at, bound, READ_CHUNK_ROWS_MAX)), payload_at=7)
-                for row in rows:
-                    if row[0] not in chains:
-                        head = PartitionHead(row[1], row[2], row[3], b"", 0, 0)
-                        chains[row[0]] = self._chain(connection, row[0], head, from_position=row[3])
-            if not rows:
-                raise CorruptError("entry is missing", place=f"index {at}", kind="gap")
-            for row in rows:
-                if row[4] != at:
-                    raise CorruptError("entry is missing", place=f"index {at}", kind="gap")
-                yield chains[row[0]], (row[3:],)
-                at += 1
-
-    def _rows(self, pid: int, after_position: int, bound: int) -> list[Row]:
-        with self._connections.borrow() as connection:
-            cursor = connection.execute(_ROWS, (pid, after_position, bound, READ_CHUNK_ROWS_MAX))
-            return _bounded(cursor, payload_at=4)
-
-    def _signatures(self, pid: int, rows: list[Row]) -> dict[int, bytes]:
-        ids = {header[56:72] for _position, _index, header, _salt, _payload in rows if header[5] & FLAG_LAST}
-        query = "SELECT position + n - 1, sig FROM append WHERE pid = ? AND append_id = ?"
-        with self._connections.borrow() as connection:
-            return dict(row for append_id in ids for row in connection.execute(query, (pid, append_id)))
-
-    def _chain(self, connection: apsw.Connection, pid: int, head: PartitionHead, *, from_position: int) -> Chain:
+    def _walk(
+        self, partition: str, from_position: int, incarnation: bytes | None, through_index: int | None
+    ) -> Iterator[tuple[Chain, Stored, slice]]:
+        """The appends of an incarnation, each with the chain it must fit and the part of it that was asked for."""
         if from_position < 1:
             raise RefusedError("positions start at 1", code="out_of_range")
-        if from_position == 1:
-            return Chain.at_genesis(self.origin, head.partition, head.incarnation, keys=self._keys)
-        query = "SELECT header, idx FROM entry WHERE pid = ? AND position = ?"
-        row = connection.execute(query, (pid, from_position - 1)).fetchone()
-        place = place_of(head.partition, head.incarnation, from_position - 1)
-        if row is None and from_position > head.position + 1:
-            raise RefusedError(f"the partition ends at position {head.position}", code="out_of_range")
-        if row is None:
-            raise CorruptError("entry is missing", place=place, kind="gap")
-        header = decode_header(row[0], place=place)
-        if (header.partition, header.incarnation) != (head.partition, head.incarnation):
-            raise CorruptError("the entry belongs to another partition", place=place, kind="foreign")
-        return Chain(
-            head.partition,
-            head.incarnation,
-            position=from_position - 1,
-            leaf=leaf_hash(row[0]),
-            index=row[1],
-            keys=self._keys,
-        )
+        with self._connections.borrow() as connection:
+            found = _find(connection, partition, incarnation)
+            if found is None:
+                return
+            pid, head = found
+            if from_position > head.position + 1:
+                raise RefusedError(f"the partition ends at position {head.position}", code="out_of_range")
+            if from_position > head.position:
+                return
+            walk = self._chain_of(connection, pid, head, position=from_position)
+        bound = head.last_index + 1 if through_index is None else min(through_index, head.last_index) + 1
+        for stored in self._appends(pid, walk.position, bound):
+            yield walk, stored, slice(max(from_position - stored.position, 0), bound - stored.index)
+        if bound == head.last_index + 1:
+            _check_end(walk, head)
+
+    def _walk_log(self, from_index: int, to_index: int | None) -> Iterator[tuple[Chain, Stored, slice]]:
+        """The appends of a range of the log, as `_walk` gives them."""
+        chains: dict[int, Chain] = {}
+        for pid, head, stored, part in self._log(from_index, to_index):
+            if pid not in chains:
+                if len(chains) > PARTITIONS_CACHED_MAX:
+                    chains.clear()
+                with self._connections.borrow() as connection:
+                    chains[pid] = self._chain_of(connection, pid, head, position=stored.position)
+            yield chains[pid], stored, part
+
+    def _appends(self, pid: int, after: int, bound: int) -> Iterator[Stored]:
+        """The appends of an incarnation that begin behind a position and below an index."""
+        while chunk := self._chunk(_ROWS, (pid, after, bound, READ_CHUNK_ROWS_MAX)):
+            for columns in chunk:
+                yield Stored(*columns)
+            after = chunk[-1][1]
+
+    def _log(self, from_index: int, to_index: int | None) -> Iterator[tuple[int, PartitionHead, Stored, slice]]:
+        """The appends of a range of the log without a gap, and the part of each that lies in the range."""
+        with self._connections.borrow() as connection:
+            bound = _size(connection) if to_index is None else min(to_index, _size(connection))
+            first = row(connection, "SELECT max(idx) FROM append WHERE idx <= ?", (from_index,))[0]
+        at = first or 0
+        while from_index < bound and at < bound:
+            chunk = self._chunk(_ALL, (at, bound, READ_CHUNK_ROWS_MAX))
+            if not chunk:
+                raise CorruptError("entry is missing", place=f"index {at}", kind="gap")
+            for name, incarnation, pid, *columns in chunk:
+                stored = Stored(*columns)
+                if stored.index != at or stored.count < 1:
+                    raise CorruptError("entry is missing", place=f"index {at}", kind="gap")
+                part = slice(max(from_index - at, 0), bound - at)
+                yield pid, PartitionHead(name, incarnation, 0, b"", 0, 0), stored, part
+                at += stored.count
+
+    def _chunk(self, query: str, bindings: tuple[int, ...]) -> list[Any]:
+        """Rows of appends, up to a chunk's size in bytes."""
+        chunk: list[Any] = []
+        size_bytes = 0
+        with self._connections.borrow() as connection:
+            cursor = connection.execute(query, bindings)
+            for found in cursor:
+                chunk.append(found)
+                size_bytes += len(found[-1])
+                if size_bytes > READ_CHUNK_BYTES_MAX:
+                    break
+            cursor.close()
+        return chunk
+
+    def _chain_of(self, connection: apsw.Connection, pid: int, head: PartitionHead, *, position: int) -> Chain:
+        """The chain up to the append that holds this position: it stands at the last entry before that append."""
+        if position > 1:
+            found = rows(connection, _UP_TO, (pid, position))
+            where = f"{head.partition}/{head.incarnation.hex()}"
+            if not found:
+                raise CorruptError("entry is missing", place=f"{where}@{position}", kind="gap")
+            if len(found) > 1:
+                run = Stored(*found[1]).open(where)
+                place = f"{where}@{run.positions[-1]}"
+                header = decode_header(run.headers[-1], place=place)
+                if (header.partition, header.incarnation) != (head.partition, head.incarnation):
+                    raise CorruptError("the entry belongs to another partition", place=place, kind="foreign")
+                return Chain(
+                    head.partition,
+                    head.incarnation,
+                    position=header.position,
+                    leaf=leaf_hash(run.headers[-1]),
+                    index=run.index + len(run.headers) - 1,
+                    keys=self._keys,
+                )
+        return Chain.at_genesis(self.origin, head.partition, head.incarnation, keys=self._keys)
 
 
 def _secrets_beside(path: Path) -> Secrets | None:
@@ -297,28 +345,13 @@ def _find(connection: apsw.Connection, partition: str, incarnation: bytes | None
     return None if row is None else (row[0], PartitionHead(*row[1:]))
 
 
-def _bounded(cursor: apsw.Cursor, *, payload_at: int) -> list[Any]:
-    """The cursor's rows up to the chunk's size in bytes."""
-    rows: list[Any] = []
-    size_bytes = 0
-    for row in cursor:
-        rows.append(row)
-        payload: Any = row[payload_at]
-        if payload is not None:
-            size_bytes += len(payload)
-            if size_bytes > READ_CHUNK_BYTES_MAX:
-                break
-    cursor.close()
-    return rows
-
-
-def _check_end(chain: Chain, head: PartitionHead) -> None:
+def _check_end(walk: Chain, head: PartitionHead) -> None:
     """The walk ends where the partition's head stands."""
-    if chain.position != head.position:
+    if walk.position != head.position:
         raise CorruptError(
             f"the partition's head is at position {head.position}",
-            place=chain.place(chain.position + 1),
+            place=walk.place(walk.position + 1),
             kind="gap",
         )
-    if chain.leaf != head.leaf:
-        raise CorruptError("the head's leaf is not the last entry's", place=chain.place(head.position), kind="head")
+    if walk.leaf != head.leaf:
+        raise CorruptError("the head's leaf is not the last entry's", place=walk.place(head.position), kind="head")

@@ -9,13 +9,14 @@ the author's key, and the log's key when it is not the policy's. What it cannot 
 before this entry: for that the log's checkpoint vouches (its door refused it otherwise, ruling 2).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import apsw
 import msgspec
 
+from journal.body import COLUMNS, Run, Stored
 from journal.database import row, rows
 from journal.tree import TileNodes
 from polyc import entry, merkle, note
@@ -79,9 +80,9 @@ class Proved:
     witnesses: tuple[str, ...]
 
 
-def make_receipt(connection: apsw.Connection, *, pid: int, position: int, place: str) -> str:
+def make_receipt(connection: apsw.Connection, *, pid: int, position: int, where: str) -> str:
     """The receipt of an entry, from the store."""
-    index, _header = row(connection, "SELECT idx, header FROM entry WHERE pid = ? AND position = ?", (pid, position))
+    extra, header, index = _signed_headers(connection, pid=pid, position=position, where=where)
     size, text = row(
         connection,
         "SELECT size, note FROM checkpoint WHERE size > ? ORDER BY size IN (SELECT size FROM cosignature) DESC,"
@@ -91,9 +92,8 @@ def make_receipt(connection: apsw.Connection, *, pid: int, position: int, place:
     text += "".join(
         line for (line,) in rows(connection, "SELECT line FROM cosignature WHERE size = ? ORDER BY line", (size,))
     )
-    extra, header = _signed_headers(connection, pid=pid, position=position)
     extra += _evidence(connection, key_ids=[*_log_key_ids(connection), header[72:80]])
-    proof = merkle.inclusion_proof(index, size, TileNodes(connection, place=place))
+    proof = merkle.inclusion_proof(index, size, TileNodes(connection))
     lines = [FIRST_LINE, f"extra {note.encode64(extra)}", f"index {index}", *map(note.encode64, proof), "", text]
     return "\n".join(lines)
 
@@ -225,49 +225,38 @@ def _take_signed(data: bytes, at: int, *, place: str) -> tuple[SignedHeaders, in
     return signed, at + SIGNATURE_SIZE_BYTES
 
 
-def _signed_headers(connection: apsw.Connection, *, pid: int, position: int) -> tuple[bytes, bytes]:
-    """The entry's header and those after it in its append with the signature; and the entry's header alone."""
-    headers: list[bytes] = []
-    query = "SELECT header FROM entry WHERE pid = ? AND position >= ? ORDER BY position LIMIT ?"
-    for (header,) in rows(connection, query, (pid, position, EVENTS_PER_APPEND_MAX)):
-        headers.append(header)
-        if header[5] & FLAG_LAST:
-            break
-    found = row(connection, "SELECT sig FROM append WHERE pid = ? AND append_id = ?", (pid, headers[0][56:72]))
-    if found is None:
-        raise CorruptError("append has no signature", place=f"position {position}", kind="signature_missing")
-    return b"".join(headers) + found[0], headers[0]
+def _signed_headers(connection: apsw.Connection, *, pid: int, position: int, where: str) -> tuple[bytes, bytes, int]:
+    """The entry's header and those after it in its append with the signature; the entry's header alone, its index."""
+    query = f"SELECT {COLUMNS} FROM append WHERE pid = ? AND position <= ? ORDER BY position DESC LIMIT 1"
+    stored = Stored(*row(connection, query, (pid, position)))
+    headers = stored.open(where).headers[position - stored.position :]
+    if not headers:
+        raise CorruptError("entry is missing", place=f"{where}@{position}", kind="gap")
+    return b"".join(headers) + stored.signature, headers[0], stored.index + position - stored.position
 
 
 def _log_key_ids(connection: apsw.Connection) -> list[bytes]:
     """The newest log key's id, when a rotation added one after the first."""
-    events = [event for event in map(_key_added, _key_rows(connection)) if event is not None and event.role == "log"]
-    return [bytes.fromhex(event.key_id) for event in events[1:]]
+    added = [event for *_entry, event in _keys_added(connection) if event.role == "log"]
+    return [bytes.fromhex(event.key_id) for event in added[1:]]
 
 
 def _evidence(connection: apsw.Connection, *, key_ids: list[bytes]) -> bytes:
     evidence = b""
-    wanted = dict.fromkeys(key_ids)
-    for found in _key_rows(connection):
-        event = _key_added(found)
-        if event is None or bytes.fromhex(event.key_id) not in wanted:
-            continue
-        pid, position, salt, payload = found
-        signed, _header = _signed_headers(connection, pid=pid, position=position)
-        evidence += signed + salt + payload
+    for stored, number, run, event in _keys_added(connection):
+        if bytes.fromhex(event.key_id) in key_ids:
+            evidence += b"".join(run.headers[number:]) + stored.signature + (run.salted[number] or b"")
     return evidence
 
 
-def _key_rows(connection: apsw.Connection) -> list[Any]:
-    query = (
-        "SELECT pid, position, salt, payload FROM entry JOIN part USING (pid) WHERE name = ? AND current = 1"
-        " ORDER BY position"
-    )
-    return rows(connection, query, (KEYS_PARTITION,))
-
-
-def _key_added(found: Any) -> KeyAdded | None:
-    try:
-        return msgspec.json.decode(found[3], type=KeyAdded)
-    except msgspec.DecodeError:
-        return None  # a revocation
+def _keys_added(connection: apsw.Connection) -> Iterator[tuple[Stored, int, Run, KeyAdded]]:
+    """Each `key_added` event of the log and where it stands."""
+    query = f"SELECT {COLUMNS} FROM append JOIN part USING (pid) WHERE name = ? AND current = 1"
+    for columns in rows(connection, f"{query} ORDER BY append.position", (KEYS_PARTITION,)):
+        stored = Stored(*columns)
+        run = stored.open(KEYS_PARTITION)
+        for number in range(stored.count):
+            try:
+                yield stored, number, run, msgspec.json.decode(run.payload(number) or b"", type=KeyAdded)
+            except msgspec.DecodeError:
+                continue  # a revocation

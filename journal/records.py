@@ -1,32 +1,32 @@
-"""From stored rows to verified records (level V1): digest, leaf chain, position, incarnation, partition.
+"""From stored entries to verified records (level V1): digest, leaf chain, position, incarnation, partition.
 
-A row is (position, index, header, salt, payload); `Chain` walks one incarnation and names the first lie with its
-place: `partition/incarnation@position`. An erased payload has neither salt nor payload; its header stays in the chain.
+`Chain` walks one incarnation run by run and names the first lie with its place: `partition/incarnation@position`. A
+run is compared column by column, which says only whether all is well; when it is not, a second look entry by entry
+says what is not and where. An erased payload has neither salt nor payload; its header stays in the chain.
 """
 
 import hashlib
-import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from itertools import repeat
 from typing import Final
 
+from journal.body import SALT_SIZE_BYTES, Run, Stored
+from journal.port import RawEntry
 from polyc.entry import FLAG_ENCRYPTED, FLAGS_KNOWN, HEADER_FIXED_SIZE_BYTES, MAGIC, Record, decode_header, genesis
 from polyc.errors import CorruptError, UnavailableError
+from polyc.limits import READ_CHUNK_BYTES_MAX, READ_CHUNK_ROWS_MAX
 from polyc.payloads import PayloadKey
 
-Row = tuple[int, int, bytes, bytes | None, bytes | None]
 Keys = Callable[[str, bytes], PayloadKey | None]  # of an incarnation; None when it was destroyed
 
-# The header's fields (polyc/entry.py), less what each use does not look at: this is the projector's inner loop.
-_checked: Final = struct.Struct(">4sH18xQ8x16s24x32s32sI")
 NAME_AT: Final = HEADER_FIXED_SIZE_BYTES - 1  # the name's length byte, then the name
-_shown: Final = struct.Struct(">4xH16sH8xq32x8s")
-assert _checked.size == NAME_AT
+_sha256 = hashlib.sha256
 
 
 class Chain:
     """Where the walk along one incarnation stands: the position and leaf of the last verified entry."""
 
-    __slots__ = ("_keys", "_name", "incarnation", "index", "leaf", "partition", "position")
+    __slots__ = ("_keys", "_name", "incarnation", "index", "leaf", "partition", "position", "where")
 
     def __init__(
         self,
@@ -43,6 +43,7 @@ class Chain:
         self.position = position
         self.leaf = leaf
         self.index = index
+        self.where = f"{partition}/{incarnation.hex()}"
         self._keys = keys
         self._name = len(partition).to_bytes(1, "big") + partition.encode()  # as the header ends
 
@@ -52,93 +53,150 @@ class Chain:
         leaf = genesis(origin, partition, incarnation)
         return cls(partition, incarnation, position=0, leaf=leaf, keys=keys)
 
+    @classmethod
+    def before(cls, partition: str, incarnation: bytes, run: Run, *, keys: Keys | None = None) -> "Chain":
+        """A walk that starts in the middle: the run's own word for the leaf before it."""
+        return cls(partition, incarnation, position=run.positions[0] - 1, leaf=run.prevs[0], keys=keys)
+
     def place(self, position: int) -> str:
         """How a position of this incarnation is named in errors and reports."""
-        return place_of(self.partition, self.incarnation, position)
+        return f"{self.where}@{position}"
 
-    def walk(self, rows: Sequence[Row]) -> list[bytes]:
-        """Verify the rows, each against the one before it; returns their leaves. CorruptError at the first lie.
+    def walk(self, run: Run) -> list[bytes]:
+        """Verify the run against what came before it; returns its leaves. CorruptError at the first lie.
 
         After a CorruptError `position` is the last verified one.
         """
-        incarnation, name = self.incarnation, self._name
-        sha256, unpack = hashlib.sha256, _checked.unpack_from
-        leaf, expected, last_index = self.leaf, self.position, self.index
-        leaves: list[bytes] = []
-        try:
-            for position, index, header, salt, payload in rows:
-                if position != expected + 1:
-                    raise self._order_error(position, expected + 1)
-                if header[NAME_AT:] != name:
-                    raise self._header_error(header, position)
-                magic, flags, stated, stated_incarnation, prev, digest, length = unpack(header)
-                if magic != MAGIC or flags > FLAGS_KNOWN or stated != position or stated_incarnation != incarnation:
-                    raise self._header_error(header, position)
-                if prev != leaf:
-                    raise CorruptError("prev is not the leaf before it", place=self.place(position), kind="chain")
-                if index <= last_index:
-                    raise CorruptError("global indexes do not grow", place=self.place(position), kind="index_order")
-                if payload is None:
-                    if salt is not None:
-                        raise CorruptError("salt without payload", place=self.place(position), kind="erasure")
-                elif salt is None or len(payload) != length or sha256(salt + payload).digest() != digest:
-                    raise CorruptError(
-                        "payload is not what the header commits to", place=self.place(position), kind="digest"
-                    )
-                leaf = sha256(b"\x00" + header).digest()
-                leaves.append(leaf)
-                expected, last_index = position, index
-        finally:
-            self.leaf, self.position, self.index = leaf, expected, last_index
+        count, first = len(run.headers), self.position + 1
+        leaves = [_sha256(b"\x00" + header).digest() for header in run.headers]
+        sound = (
+            run.prevs == (self.leaf, *leaves[:-1])
+            and run.digests == tuple([_sha256(item).digest() if item is not None else None for item in run.salted])
+            and run.positions == tuple(range(first, first + count))
+            and run.names.count(self._name) == count
+            and run.incarnations.count(self.incarnation) == count
+            and run.magics.count(MAGIC) == count
+            and max(run.flags) <= FLAGS_KNOWN
+            and run.index > self.index
+        )
+        if not sound:
+            return self._walk_singly(run)
+        self.leaf, self.position, self.index = leaves[-1], first + count - 1, run.index + count - 1
         return leaves
 
-    def records(self, rows: Sequence[Row]) -> Iterator[Record]:
-        """The rows as records, verified; those before a lie are given, then CorruptError is raised."""
-        before = self.position
-        fault = None
-        try:
-            self.walk(rows)
-        except CorruptError as error:
-            fault = error
-        partition, incarnation, unpack = self.partition, self.incarnation, _shown.unpack_from
-        for position, index, header, _salt, payload in rows[: self.position - before]:
-            flags, fence, event_type, recorded_at_us, key_id = unpack(header)
-            if flags & FLAG_ENCRYPTED and payload is not None:
-                payload = self._decrypt(payload, position)  # noqa: PLW2901 the reader's record holds what was said
-            yield Record(
-                partition=partition,
-                incarnation=incarnation,
-                position=position,
-                index=index,
-                recorded_at_us=recorded_at_us,
-                key_id=key_id,
-                event_type=event_type,
-                fence=fence,
-                payload=payload,
-            )
-        if fault is not None:
-            raise fault
+    def take(self, stored: Stored) -> Run:
+        """Open the next stored append and verify it."""
+        run = stored.open(self.where)
+        self.walk(run)
+        return run
 
-    def _decrypt(self, payload: bytes, position: int) -> bytes | None:
+    def records(self, run: Run, part: slice = slice(None)) -> list[Record]:
+        """The records of a verified run, or of a part of it."""
+        payloads = [None if item is None else item[SALT_SIZE_BYTES:] for item in run.salted[part]]
+        if run.flags[0] & FLAG_ENCRYPTED:  # the reader's record holds what was said
+            payloads = list(map(self._decrypt, payloads, run.positions[part]))
+        return list(
+            map(
+                Record,
+                repeat(self.partition),
+                repeat(self.incarnation),
+                run.positions[part],
+                range(run.index, run.index + len(run.headers))[part],
+                run.recorded_at_us[part],
+                run.key_ids[part],
+                run.event_types[part],
+                run.fences[part],
+                payloads,
+            )
+        )
+
+    def _walk_singly(self, run: Run) -> list[bytes]:
+        """Entry by entry: what an erased entry needs, and what names a lie at its own position."""
+        leaves: list[bytes] = []
+        for number, header in enumerate(run.headers):
+            position, place = run.positions[number], self.place(self.position + 1)
+            if position != self.position + 1:
+                kind = "duplicate" if position <= self.position else "gap"
+                raise self._header_error(
+                    header,
+                    CorruptError(f"position {self.position + 1} expected, got {position}", place=place, kind=kind),
+                )
+            if (
+                run.names[number] != self._name
+                or run.incarnations[number] != self.incarnation
+                or run.magics[number] != MAGIC
+                or run.flags[number] > FLAGS_KNOWN
+            ):
+                raise self._header_error(header, CorruptError("not a header of ours", place=place, kind="header"))
+            if run.prevs[number] != self.leaf:
+                raise CorruptError("prev is not the leaf before it", place=place, kind="chain")
+            if run.index + number <= self.index:
+                raise CorruptError("global indexes do not grow", place=place, kind="index_order")
+            salted = run.salted[number]
+            if salted is not None and _sha256(salted).digest() != run.digests[number]:
+                raise CorruptError("payload is not what the header commits to", place=place, kind="digest")
+            self.leaf = _sha256(b"\x00" + header).digest()
+            self.position, self.index = position, run.index + number
+            leaves.append(self.leaf)
+        return leaves
+
+    def _decrypt(self, payload: bytes | None, position: int) -> bytes | None:
         """The payload in clear; None when its key was destroyed, which is an erasure."""
+        if payload is None:
+            return None
         if self._keys is None:
             raise UnavailableError(f"the payload keys of {self.partition} are not here")
         key = self._keys(self.partition, self.incarnation)
         return None if key is None else key.decrypt(payload, position=position, place=self.place(position))
 
-    def _order_error(self, position: int, expected: int) -> CorruptError:
-        kind = "duplicate" if position < expected else "gap"
-        return CorruptError(f"position {expected} expected, got {position}", place=self.place(expected), kind=kind)
-
-    def _header_error(self, header: bytes, position: int) -> CorruptError:
-        decoded = decode_header(header, place=self.place(position))
+    def _header_error(self, header: bytes, otherwise: CorruptError) -> CorruptError:
+        """The error of a header that does not belong here; `otherwise` when it is of this incarnation."""
+        place = self.place(self.position + 1)
+        decoded = decode_header(header, place=place)
         if decoded.partition != self.partition or decoded.incarnation != self.incarnation:
-            return CorruptError(
-                "the entry belongs to another partition or incarnation",
-                place=self.place(position),
-                kind="foreign",
-            )
-        return CorruptError(f"the entry states position {decoded.position}", place=self.place(position), kind="order")
+            return CorruptError("the entry belongs to another partition or incarnation", place=place, kind="foreign")
+        return otherwise
+
+
+class RecordBatch:
+    """Records of verified appends as they gather, and the fault that ended the walk."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.fault: CorruptError | None = None
+        self._size_bytes = 0
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it is time to hand the records out."""
+        return len(self.records) >= READ_CHUNK_ROWS_MAX or self._size_bytes > READ_CHUNK_BYTES_MAX
+
+    def take(self, walk: Chain, stored: Stored, part: slice, *, run: Run | None = None) -> None:
+        """Add the records of an append (`run` when it was opened already), or those before the first lie in it."""
+        before = walk.position
+        try:
+            run = run or stored.open(walk.where)
+            walk.walk(run)
+        except CorruptError as fault:
+            self.fault = fault
+            if run is not None:
+                self.records += walk.records(run, slice(part.start, min(part.stop, walk.position - before)))
+            return
+        self.records += walk.records(run, part)
+        self._size_bytes += sum(run.sizes)
+
+    def emptied(self) -> list[Record]:
+        """The records, and begin anew."""
+        records, self.records, self._size_bytes = self.records, [], 0
+        return records
+
+
+def raw_entries(stored: Stored, run: Run, part: slice) -> Iterator[RawEntry]:
+    """The entries of a part of a verified append as stored, the signature at the last one of the append."""
+    last = len(run.headers) - 1
+    for number in range(len(run.headers))[part]:
+        signature = stored.signature if number == last else b""
+        yield RawEntry(run.index + number, run.headers[number], run.salt(number), run.payload(number), signature)
 
 
 def place_of(partition: str, incarnation: bytes, position: int) -> str:

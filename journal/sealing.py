@@ -6,11 +6,11 @@ was. Answers, refusals too, are given after the COMMIT: until then nothing that 
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import apsw
 
 from journal.batch import Batch, Part
+from journal.body import COLUMNS, Run, Stored
 from journal.committer import Pending
 from journal.database import row, rows
 from journal.door import Inspected
@@ -19,7 +19,7 @@ from journal.keyevents import KeyEvents
 from journal.secrets import Secrets
 from journal.tree import Tree
 from polyc import note
-from polyc.appending import Ack, Head, SignedEntry
+from polyc.appending import Ack, Head
 from polyc.entry import FLAG_ENCRYPTED, NO_FENCE, genesis, payload_digest
 from polyc.errors import ConflictError, CorruptError, IdempotencyConflictError, PolycError, RefusedError
 from polyc.keyring import KEYS_PARTITION
@@ -161,14 +161,18 @@ class Sealer:
         return order
 
     def _erase(self, order: Erased) -> None:
-        statement = (
-            "UPDATE entry SET salt = NULL, payload = NULL"
-            " WHERE pid = (SELECT pid FROM part WHERE name = ?1 AND incarnation = ?2)"
-        )
-        bindings: tuple[Any, ...] = (order.partition, bytes.fromhex(order.incarnation))
+        """Write the appends that hold what the order names anew, without it."""
+        query = "SELECT pid FROM part WHERE name = ? AND incarnation = ?"
+        pid = row(self._connection, query, (order.partition, bytes.fromhex(order.incarnation)))[0]
+        where = "pid = ?"
+        bindings: tuple[int, ...] = (pid,)
         if order.position is not None:
-            statement, bindings = f"{statement} AND position = ?3", (*bindings, order.position)
-        self._connection.execute(statement, bindings)
+            where, bindings = "pid = ? AND position <= ? ORDER BY position DESC LIMIT 1", (pid, order.position)
+        positions = None if order.position is None else (order.position,)
+        for (index,) in rows(self._connection, f"SELECT idx FROM append WHERE {where}", bindings):
+            stored = Stored(*row(self._connection, f"SELECT {COLUMNS} FROM append WHERE idx = ?", (index,)))
+            form, body = stored.without(positions, where=f"{order.partition}/{order.incarnation}")
+            self._connection.execute("UPDATE append SET form = ?, body = ? WHERE idx = ?", (form, body, index))
 
     def _destroy_keys(self, erased: Sequence[Erased]) -> None:
         for event in erased:
@@ -184,33 +188,31 @@ class Sealer:
         key = (part.pid, append.signed.append_id)
         if key in work.appends:  # sealed by this very commit
             first, position, index = work.appends[key]
-            stored = [(item.header, item.salt, item.payload) for item in first.signed.entries]
+            stored = Stored(index, position, len(first.leaves), key[1], first.signed.signature, first.form, first.body)
         elif key in work.stored:
-            position, index, count = work.stored[key]
-            query = "SELECT header, salt, payload FROM entry WHERE pid = ? AND position >= ? ORDER BY position LIMIT ?"
-            stored = rows(self._connection, query, (part.pid, position, count))
+            columns = row(self._connection, f"SELECT {COLUMNS} FROM append WHERE idx = ?", (work.stored[key],))
+            stored = Stored(*columns)
         else:
             return None
-        same = len(stored) == len(append.event_types) and all(
-            _same_shape(header, event_type, item.payload) and self._same_payload(append, header, salt, payload, item)
-            for (header, salt, payload), event_type, item in zip(
-                stored, append.event_types, append.signed.entries, strict=True
-            )
-        )
-        if not same:
+        if not self._says_the_same(append, stored.open(f"{part.name}/{part.incarnation.hex()}")):
             raise IdempotencyConflictError("the append id was used for other events")
-        return _Admitted(part, position, index, len(stored), repeated=True)
+        return _Admitted(part, stored.position, stored.index, stored.count, repeated=True)
 
-    def _same_payload(
-        self, append: Inspected, header: bytes, salt: bytes | None, payload: bytes | None, item: SignedEntry
-    ) -> bool:
-        """Whether the stored payload, when it still is, says the same; encrypted ones are compared in clear."""
+    def _says_the_same(self, append: Inspected, run: Run) -> bool:
+        """Whether the stored entries have the types, sizes and, where they were not erased, payloads of the append."""
+        sizes = [len(item.payload) for item in append.signed.entries]
+        if run.event_types != append.event_types or list(run.sizes) != sizes:
+            return False
+        return all(self._same_payload(append, run, number) for number in range(len(sizes)))
+
+    def _same_payload(self, append: Inspected, run: Run, number: int) -> bool:
+        """Whether a stored payload, when it still is, says the same; encrypted ones are compared in clear."""
+        item, salt, payload = append.signed.entries[number], run.salt(number), run.payload(number)
         if salt is None or payload is None:
             return True
-        if not header[5] & FLAG_ENCRYPTED:
-            return payload_digest(salt, item.payload) == header[112:144]
-        name, incarnation = append.signed.partition, header[40:56]
-        key = None if self._secrets is None else self._secrets.key(name, incarnation)
+        if not run.flags[number] & FLAG_ENCRYPTED:
+            return payload_digest(salt, item.payload) == run.digests[number]
+        key = None if self._secrets is None else self._secrets.key(append.signed.partition, run.incarnations[number])
         if key is None:
             return True  # destroyed: erased
         try:
@@ -218,7 +220,7 @@ class Sealer:
             said = key.decrypt(item.payload, position=position, place="append")
         except CorruptError:
             return False  # encrypted under another incarnation's key
-        return said == key.decrypt(payload, position=int.from_bytes(header[24:32], "big"), place="stored")
+        return said == key.decrypt(payload, position=run.positions[number], place="stored")
 
     def _open(self, append: Inspected, part: Part | None, *, role: str, keys: KeyEvents) -> Part:
         """Start the partition, or its next incarnation: by the role that opened it (ruling 14), from genesis."""
@@ -314,9 +316,3 @@ def _role_of(append: Inspected, keys: KeyEvents, index: int) -> str:
                 f"role {role} may not write event type {code} to this partition", code="permission_denied"
             )
     return role
-
-
-def _same_shape(header: bytes, event_type: int, payload: bytes) -> bool:
-    """Whether a stored entry has this type and size; of an erased one no more can be known."""
-    stated_type, stated_size = int.from_bytes(header[22:24], "big"), int.from_bytes(header[144:148], "big")
-    return (stated_type, stated_size) == (event_type, len(payload))

@@ -153,14 +153,23 @@ class JournalServicer(pb_grpc.JournalServiceServicer):
             return
         yield pb.ReadResponse(head=wire.head_to_pb(head))
         through = request.through_index if request.HasField("through_index") else head.last_index
+        if request.stored:
+            appends = self.journal.read_stored(
+                request.partition,
+                incarnation=head.incarnation,
+                from_position=request.from_position or 1,
+                through_index=min(through, head.last_index),
+            )
+            for stored in wire.batched_stored(appends):
+                yield pb.ReadResponse(appends=stored)
+            return
         entries = self.journal.read_raw(
             request.partition,
             incarnation=head.incarnation,
             from_position=request.from_position or 1,
             through_index=min(through, head.last_index),
-            signatures=request.signatures,
         )
-        for portion in wire.batched(entries):
+        for portion in wire.batched(entries, signatures=request.signatures):
             yield pb.ReadResponse(entries=portion)
 
     @streamed
@@ -169,6 +178,11 @@ class JournalServicer(pb_grpc.JournalServiceServicer):
     ) -> Iterator[pb.ReadAllResponse]:
         """A range of the log."""
         to_index = request.to_index if request.HasField("to_index") else None
+        if request.stored:
+            appends = self.journal.read_all_stored(from_index=request.from_index, to_index=to_index)
+            for stored in wire.batched_stored(appends):
+                yield pb.ReadAllResponse(appends=stored)
+            return
         entries = self.journal.read_all_raw(from_index=request.from_index, to_index=to_index)
         for portion in wire.batched(entries):
             yield pb.ReadAllResponse(entries=portion)
@@ -182,8 +196,12 @@ class JournalServicer(pb_grpc.JournalServiceServicer):
             if size <= at:
                 yield pb.TailResponse(size=size)
                 continue
-            for portion in wire.batched(self.journal.read_all_raw(from_index=at, to_index=size)):
-                yield pb.TailResponse(entries=portion, size=size)
+            if request.stored:
+                for stored in wire.batched_stored(self.journal.read_all_stored(from_index=at, to_index=size)):
+                    yield pb.TailResponse(appends=stored, size=size)
+            else:
+                for portion in wire.batched(self.journal.read_all_raw(from_index=at, to_index=size)):
+                    yield pb.TailResponse(entries=portion, size=size)
             at = size
 
     @answered

@@ -13,6 +13,7 @@ from typing import Final, Self
 import apsw
 
 from journal import cosigning, opening
+from journal.body import Stored
 from journal.committer import Committer, Pending, Task
 from journal.database import explain, explained, open_writer
 from journal.door import Inspected, inspect
@@ -256,6 +257,19 @@ class SqliteJournal:
             partition, from_position=from_position, incarnation=incarnation, through_index=through_index
         )
 
+    def read_batches(
+        self,
+        partition: str,
+        *,
+        from_position: int = 1,
+        incarnation: bytes | None = None,
+        through_index: int | None = None,
+    ) -> Iterator[list[Record]]:
+        """The same in lists, each verified before it is handed out."""
+        return self._reader.read_batches(
+            partition, from_position=from_position, incarnation=incarnation, through_index=through_index
+        )
+
     def read_all(self, *, from_index: int, to_index: int | None = None) -> Iterator[Record]:
         """The log in its order, verified."""
         return self._reader.read_all(from_index=from_index, to_index=to_index)
@@ -271,7 +285,6 @@ class SqliteJournal:
         incarnation: bytes | None = None,
         from_position: int = 1,
         through_index: int | None = None,
-        signatures: bool = True,
     ) -> Iterator[RawEntry]:
         """One incarnation as stored, verified."""
         return self._reader.read_raw(
@@ -279,8 +292,19 @@ class SqliteJournal:
             incarnation=incarnation,
             from_position=from_position,
             through_index=through_index,
-            signatures=signatures,
         )
+
+    def read_stored(
+        self, partition: str, *, from_position: int = 1, incarnation: bytes | None = None, through_index: int
+    ) -> Iterator[Stored]:
+        """Whole appends as they are stored, not verified."""
+        return self._reader.read_stored(
+            partition, from_position=from_position, incarnation=incarnation, through_index=through_index
+        )
+
+    def read_all_stored(self, *, from_index: int, to_index: int | None = None) -> Iterator[Stored]:
+        """The same for the log in its order."""
+        return self._reader.read_all_stored(from_index=from_index, to_index=to_index)
 
     def receipt(self, partition: str, position: int, *, incarnation: bytes | None = None) -> str:
         """The receipt of one entry."""

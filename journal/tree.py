@@ -9,12 +9,18 @@ from typing import Final
 
 import apsw
 
+from journal.body import COLUMNS, Stored
+from journal.database import row, rows
 from polyc import merkle
 from polyc.entry import leaf_hash
 from polyc.errors import CorruptError
 from polyc.merkle import HASH_SIZE_BYTES, TILE_HEIGHT, TILE_WIDTH, Frontier
 
 LEVELS_MAX: Final = 64 // TILE_HEIGHT
+_COVERING: Final = (  # the appends that hold the entries of a range of indexes
+    f"SELECT name, incarnation, {COLUMNS} FROM append JOIN part USING (pid) WHERE idx < ?2"
+    " AND idx >= coalesce((SELECT max(idx) FROM append WHERE idx <= ?1), ?1) ORDER BY idx"
+)
 
 Tile = tuple[int, int, bytes]
 
@@ -55,9 +61,8 @@ class Tree:
 class TileNodes:
     """A `merkle.Nodes` over the stored tiles and entries, for a tree of at least `size` entries."""
 
-    def __init__(self, connection: apsw.Connection, *, place: str) -> None:
+    def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
-        self._place = place
         self._tiles: dict[tuple[int, int], bytes] = {}
 
     def __call__(self, height: int, n: int) -> bytes:
@@ -68,7 +73,7 @@ class TileNodes:
         start = (low & (TILE_WIDTH - 1)) * HASH_SIZE_BYTES
         hashes = tile[start : start + width * HASH_SIZE_BYTES]
         if len(hashes) != width * HASH_SIZE_BYTES:
-            raise CorruptError(f"tile {level}/{low >> TILE_HEIGHT} is too short", place=self._place, kind="tile")
+            raise CorruptError("the tile is too short", place=f"tile {level}/{low >> TILE_HEIGHT}", kind="tile")
         return merkle.root_of(_split(hashes))
 
     def tile(self, level: int, n: int) -> bytes:
@@ -76,8 +81,8 @@ class TileNodes:
         known = self._tiles.get((level, n))
         if known is not None:
             return known
-        row = self._connection.execute("SELECT hashes FROM tile WHERE level = ? AND n = ?", (level, n)).fetchone()
-        hashes = row[0] if row else self._make(level, n)
+        found = row(self._connection, "SELECT hashes FROM tile WHERE level = ? AND n = ?", (level, n))
+        hashes = found[0] if found else self._make(level, n)
         if len(self._tiles) >= 256:
             self._tiles.clear()  # 2 MiB; a proof touches a dozen
         self._tiles[level, n] = hashes
@@ -85,11 +90,7 @@ class TileNodes:
 
     def _make(self, level: int, n: int) -> bytes:
         if level == 0:
-            rows = self._connection.execute(
-                "SELECT header FROM entry WHERE idx >= ? AND idx < ? ORDER BY idx",
-                (n << TILE_HEIGHT, (n + 1) << TILE_HEIGHT),
-            )
-            return b"".join(leaf_hash(header) for (header,) in rows)
+            return self._made_of_entries(n << TILE_HEIGHT)
         below = []
         for child in range(n << TILE_HEIGHT, (n + 1) << TILE_HEIGHT):
             tile = self.tile(level - 1, child)
@@ -98,10 +99,22 @@ class TileNodes:
             below.append(merkle.root_of(_split(tile)))
         return b"".join(below)
 
+    def _made_of_entries(self, start: int) -> bytes:
+        """The level 0 tile that begins at an index, as far as the entries go on without a gap."""
+        end = start + TILE_WIDTH
+        leaves: list[bytes] = []
+        for name, incarnation, *columns in rows(self._connection, _COVERING, (start, end)):
+            stored = Stored(*columns)
+            headers = stored.headers(f"{name}/{incarnation.hex()}")
+            if stored.index > start + len(leaves):
+                break
+            leaves += map(leaf_hash, headers[start + len(leaves) - stored.index : end - stored.index])
+        return b"".join(leaves)
 
-def load_tree(connection: apsw.Connection, *, size: int, place: str) -> Tree:
+
+def load_tree(connection: apsw.Connection, *, size: int) -> Tree:
     """The tree of the first `size` entries, from tiles and the entries after the last full one."""
-    nodes = TileNodes(connection, place=place)
+    nodes = TileNodes(connection)
     frontier, low = [], 0
     for height in reversed(range(size.bit_length())):
         if size >> height & 1:

@@ -108,9 +108,10 @@ class _TreeCheck:
 
     def _check_ends(self) -> None:
         size = self._size
-        count, last = row(self._connection, "SELECT count(*), max(idx) FROM entry WHERE idx < ?", (size,))
-        if count != size or (last or 0) != max(size - 1, 0):
-            detail = f"the journal is behind its own checkpoint: {count} entries of {size}"
+        last = row(self._connection, "SELECT idx + n FROM append WHERE idx < ? ORDER BY idx DESC LIMIT 1", (size,))
+        end = 0 if last is None else last[0]
+        if end != size:
+            detail = f"the journal's entries end at {end}, its checkpoint says {size}"
             self._fault("rollback", f"checkpoint {size}", detail)
         for pin in self._pins:
             if pin.size > size:
@@ -179,7 +180,7 @@ class _TreeWalk:
     def __init__(self, connection: apsw.Connection, *, outcome: TreeOutcome) -> None:
         self.tree = Tree(Frontier(), [b""] * 8)
         self._connection = connection
-        self._nodes = TileNodes(connection, place="tree")
+        self._nodes = TileNodes(connection)
         self._outcome = outcome
 
     def advance(self, to_size: int) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from journal import opening
-from journal.database import Readers, rows
+from journal.database import Readers, row, rows
 from journal.erasure import announced
 from journal.findings import FAULTS_MAX, Fault, Level, Pin, Report
 from journal.keyevents import KeyEvents
@@ -73,7 +73,7 @@ def verify_file(
     """Verify a journal file against a policy.
 
     1. The WAL is whole. 2. The keys are the root's. 3. Each incarnation. 4. The tree, checkpoints, pins.
-    5. Every entry belongs to an incarnation, every erasure was announced by Control.
+    5. Every entry belongs to an incarnation and is sealed, every erasure was announced by Control.
     """
     root_public_key = bytes.fromhex(policy.root_key)
     faults: list[Fault] = []
@@ -91,8 +91,7 @@ def verify_file(
         except CorruptError as fault:
             faults.append(_fault(fault))
         try:
-            size = reader.size()
-            incarnations = _incarnations(path)
+            size, incarnations, end = _extent(path)
         except PolycError as error:
             return _stopped(policy, level, CorruptError(error.message, place=path.name, kind="database"))
         # 3.
@@ -108,6 +107,9 @@ def verify_file(
         tree = check_tree(path, origin=policy.origin, size=size, level=level, logs=logs, witnesses=witnesses, pins=pins)
         faults += tree.faults
         # 5.
+        if end > size:
+            detail = f"entries up to {end} that no checkpoint covers"
+            faults.append(Fault(kind="unsealed", place=f"index {size}", detail=detail))
         if outcome.entries != size and not faults:
             detail = f"{outcome.entries} entries in partitions, {size} under the checkpoint"
             faults.append(Fault(kind="count", place=f"checkpoint {size}", detail=detail))
@@ -123,7 +125,7 @@ def verify_file(
         root=tree.root,
         anchored_size=tree.anchored_size,
         anchors=tuple(tree.anchors),
-        faults=tuple(faults[:FAULTS_MAX]),
+        faults=tuple(dict.fromkeys(faults))[:FAULTS_MAX],  # an append that cannot be read is missed by many
     )
 
 
@@ -174,17 +176,21 @@ def _tasks(
         yield replace(task, incarnations=tuple(portion))
 
 
-def _incarnations(path: Path) -> list[Incarnation]:
+def _extent(path: Path) -> tuple[int, list[Incarnation], int]:
+    """The latest checkpoint's size, every incarnation, and where the entries end: all of one moment."""
+    ends = "SELECT (SELECT max(size) FROM checkpoint), (SELECT idx + n FROM append ORDER BY idx DESC LIMIT 1)"
     query = "SELECT pid, name, incarnation, next - 1, leaf, last_idx FROM part ORDER BY pid"
     readers = Readers(path)
     try:
-        with readers.borrow() as connection:
-            return [
+        with readers.borrow() as connection, connection:
+            size, end = row(connection, ends)
+            incarnations = [
                 Incarnation(
                     pid=pid, partition=name, incarnation=incarnation, position=position, leaf=leaf, last_index=last
                 )
                 for pid, name, incarnation, position, leaf, last in rows(connection, query)
             ]
+        return size or 0, incarnations, end or 0
     finally:
         readers.close()
 

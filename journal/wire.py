@@ -5,6 +5,7 @@ from typing import Final, NoReturn
 
 import grpc
 
+from journal.body import Stored
 from journal.port import PartitionHead, RawEntry
 from polyc.appending import Ack, Head, SignedAppend, SignedEntry
 from polyc.errors import (
@@ -121,25 +122,59 @@ def ack_of_pb(message: pb.Ack) -> Ack:
     )
 
 
-def entry_to_pb(raw: RawEntry) -> pb.Entry:
+def entry_to_pb(raw: RawEntry, *, signature: bool) -> pb.Entry:
     """The message of a stored entry."""
-    return pb.Entry(index=raw.index, header=raw.header, salt=raw.salt, payload=raw.payload, signature=raw.signature)
+    signed = raw.signature if signature else b""
+    return pb.Entry(index=raw.index, header=raw.header, salt=raw.salt, payload=raw.payload, signature=signed)
 
 
-def entry_of_pb(message: pb.Entry) -> RawEntry:
-    """The stored entry of a message."""
-    salt = message.salt if message.HasField("salt") else None
-    payload = message.payload if message.HasField("payload") else None
-    return RawEntry(message.index, message.header, salt, payload, message.signature)
-
-
-def batched(entries: Iterable[RawEntry]) -> Iterator[list[pb.Entry]]:
+def batched(entries: Iterable[RawEntry], *, signatures: bool = True) -> Iterator[list[pb.Entry]]:
     """The entries in messages' portions."""
     portion: list[pb.Entry] = []
     size_bytes = 0
     for raw in entries:
-        portion.append(entry_to_pb(raw))
+        portion.append(entry_to_pb(raw, signature=signatures))
         size_bytes += len(raw.header) + len(raw.payload or b"")
+        if len(portion) >= STREAM_MESSAGE_ROWS_MAX or size_bytes >= STREAM_MESSAGE_BYTES_MAX:
+            yield portion
+            portion, size_bytes = [], 0
+    if portion:
+        yield portion
+
+
+def stored_to_pb(stored: Stored) -> pb.StoredAppend:
+    """The message of a stored append."""
+    return pb.StoredAppend(
+        index=stored.index,
+        position=stored.position,
+        count=stored.count,
+        append_id=stored.append_id,
+        signature=stored.signature,
+        form=stored.form,
+        body=stored.body,
+    )
+
+
+def stored_of_pb(message: pb.StoredAppend) -> Stored:
+    """The stored append of a message."""
+    return Stored(
+        message.index,
+        message.position,
+        message.count,
+        message.append_id,
+        message.signature,
+        message.form,
+        message.body,
+    )
+
+
+def batched_stored(appends: Iterable[Stored]) -> Iterator[list[pb.StoredAppend]]:
+    """The stored appends in messages' portions."""
+    portion: list[pb.StoredAppend] = []
+    size_bytes = 0
+    for stored in appends:
+        portion.append(stored_to_pb(stored))
+        size_bytes += len(stored.body)
         if len(portion) >= STREAM_MESSAGE_ROWS_MAX or size_bytes >= STREAM_MESSAGE_BYTES_MAX:
             yield portion
             portion, size_bytes = [], 0

@@ -53,7 +53,7 @@ class Header(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     partition: str
 
 
-class Record(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+class Record(msgspec.Struct, frozen=True, gc=False):
     """An event as readers get it from the journal: where it stands, who signed it, and the author's bytes.
 
     `payload` is None when the event was erased; `index` is the global log index (0-based).

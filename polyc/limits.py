@@ -7,6 +7,10 @@ EVENTS_PER_APPEND_MAX: Final = 1000  # journal.md, "author sig": one signature c
 EVENTS_PER_IMPORT_APPEND_MAX: Final = 64  # ruling 8: a receipt carries the following headers of its append
 PAYLOAD_SIZE_BYTES_MAX: Final = 4 * 1024 * 1024  # larger content goes by digest to blobs/ (ruling 12)
 APPEND_SIZE_BYTES_MAX: Final = 64 * 1024 * 1024  # one append must fit in memory several times over
+STORED_APPEND_SIZE_BYTES_MAX: Final = (
+    APPEND_SIZE_BYTES_MAX + EVENTS_PER_APPEND_MAX * 512
+)  # the same with headers and salts
+COMPRESSED_SIZE_BYTES_MIN: Final = 2048  # smaller bodies: a page of disk saved costs more time than it is worth
 RECORDED_AT_SKEW_US_MAX: Final = 5 * 60 * 1_000_000  # ruling 1
 PARTITION_NAME_BYTES_MAX: Final = 255  # one length byte in the header
 APPEND_QUEUE_MAX: Final = 4096  # waiters of the committer; beyond it: RESOURCE_EXHAUSTED

@@ -37,10 +37,7 @@ def test_an_entry_smuggled_past_the_door_after_the_revocation_is_named(log: Log)
         root = log.author(journal, "root")
         keys.revoke_key(root, key_id=log.signers["harness"].key_id, from_index=journal.size())
     with Forger(log) as forger:  # with the file and even the log's key
-        pid, item = forger.pid("conv-a"), stolen.entries[0]
-        forger.run("INSERT INTO entry VALUES (?, 11, 25, ?, ?, ?)", pid, item.header, item.salt, item.payload)
-        forger.run("INSERT INTO append VALUES (?, ?, 11, 25, 1, ?)", pid, stolen.append_id, stolen.signature)
-        forger.run("UPDATE part SET last_idx = 25 WHERE pid = ?", pid)
+        forger.insert("conv-a", 25, stolen.entries[0], stolen.signature)
         forger.rechain("conv-a")
         forger.reseal(log_key=True)
     fault = first_fault(log, level="V2")
@@ -57,9 +54,9 @@ def test_a_revocation_in_the_past_places_the_first_append_that_no_longer_counts(
 
 def test_a_type_that_the_role_may_not_write_is_named(log: Log):
     with Forger(log) as forger:
-        header = entry.decode_header(forger.entry("conv-c", 1)[3], place="x")
+        header = entry.decode_header(forger.entry("conv-c", 1).header, place="x")
         marker = msgspec.structs.replace(header, event_type=BY_KIND["turn_complete"].code)
-        forger.set_header("conv-c", 1, entry.encode_header(marker))
+        forger.change("conv-c", 1, header=entry.encode_header(marker))
         forger.rechain("conv-c")
         forger.reseal(log_key=True)
     for level in ("V1h", "V2"):  # a marker is of high value: V1h looks at it too
@@ -85,7 +82,7 @@ def test_a_key_event_that_the_root_did_not_sign_stops_the_journal(log: Log):
         draft = key_added("control", new_signer(log.ids))
         forged = log.sign("sys-keys", draft.payload, role="root", event_type=draft.event_type)
         header = entry.decode_header(forged.entries[0].header, place="x")
-        _pid, _position, _idx, first, *_rest = forger.entry("sys-keys", 8)
+        first = forger.entry("sys-keys", 8).header
         fitted = msgspec.structs.replace(
             header,
             position=9,
@@ -94,10 +91,8 @@ def test_a_key_event_that_the_root_did_not_sign_stops_the_journal(log: Log):
         )
         raw = entry.encode_header(fitted)
         signature = intruder.sign(entry.append_preimage("polychrome.test/log", entry.leaf_hash(raw)))
-        pid, item = forger.pid("sys-keys"), forged.entries[0]
-        forger.run("INSERT INTO entry VALUES (?, 9, 24, ?, ?, ?)", pid, raw, item.salt, item.payload)
-        forger.run("INSERT INTO append VALUES (?, ?, 9, 24, 1, ?)", pid, forged.append_id, signature)
-        forger.run("UPDATE part SET last_idx = 24 WHERE pid = ?", pid)
+        item = msgspec.structs.replace(forged.entries[0], header=raw)
+        forger.insert("sys-keys", 24, item, signature)
         forger.rechain("sys-keys")
         forger.reseal(log_key=True)
     log.signers["root"] = honest

@@ -20,40 +20,62 @@ def log(tmp_path: Path) -> Log:
 
 def test_two_swapped_neighbours_are_named_as_order(log: Log):
     with Forger(log) as forger:
-        third, fourth = forger.entry("conv-a", 3), forger.entry("conv-a", 4)
-        for position, other in ((3, fourth), (4, third)):
-            forger.run(
-                "UPDATE entry SET header = ?, salt = ?, payload = ? WHERE pid = ? AND position = ?",
-                *other[3:],
-                third[0],
-                position,
-            )
+        run = forger.stored("conv-a", 3).open("")
+        forger.pack(run.index, run.headers[::-1], run.salted[::-1])
     fault = first_fault(log)
     assert fault.place == place("conv-a", 3, log)
     assert fault.kind in {"order", "leaf"}
 
 
+def test_two_swapped_appends_are_named_as_order(log: Log):
+    with Forger(log) as forger:
+        first, second = forger.stored("conv-a", 3).open(""), forger.stored("conv-a", 5).open("")
+        forger.pack(first.index, second.headers, second.salted)
+        forger.pack(second.index, first.headers, first.salted)
+    fault = first_fault(log)
+    assert fault.place == place("conv-a", 3, log)
+    assert fault.kind == "order"
+
+
 def test_a_doubled_entry_is_found(log: Log):
     with Forger(log) as forger:
-        pid, position, _idx, header, salt, payload = forger.entry("conv-a", 10)
-        forger.run("INSERT INTO entry VALUES (?, ?, 24, ?, ?, ?)", pid, position + 1, header, salt, payload)
-        forger.run("UPDATE part SET next = next + 1 WHERE pid = ?", pid)
+        run = forger.stored("conv-a", 9).open("")
+        forger.pack(run.index, [run.headers[0], run.headers[0], run.headers[1]], [run.salted[0], *run.salted])
     fault = first_fault(log)
-    assert fault is not None
+    assert (fault.kind, fault.place) == ("duplicate", place("conv-a", 10, log))
     with pytest.raises(CorruptError):
         log.open()
 
 
-def test_a_dropped_entry_is_named_as_a_gap(log: Log):
+def test_a_doubled_append_is_found(log: Log):
     with Forger(log) as forger:
-        forger.run("DELETE FROM entry WHERE pid = ? AND position = 4", forger.pid("conv-a"))
+        last = forger.stored("conv-a", 10)
+        columns = (24, forger.pid("conv-a"), 11, last.count, bytes(16), last.signature, last.form, last.body)
+        forger.run("INSERT INTO append VALUES (?, ?, ?, ?, ?, ?, ?, ?)", *columns)
+        forger.run("UPDATE part SET next = next + 2, last_idx = 25 WHERE name = 'conv-a'")
     fault = first_fault(log)
-    assert (fault.kind, fault.place) == ("gap", place("conv-a", 4, log))
+    assert (fault.kind, fault.place) == ("unsealed", "index 24")
+    with pytest.raises(CorruptError):
+        log.open()
+
+
+def test_a_dropped_append_is_named_as_a_gap(log: Log):
+    with Forger(log) as forger:
+        forger.run("DELETE FROM append WHERE idx = ?", forger.stored("conv-a", 3).index)
+    fault = first_fault(log)
+    assert (fault.kind, fault.place) == ("gap", place("conv-a", 3, log))
+
+
+@pytest.mark.parametrize(("position", "kind"), [(3, "order"), (4, "append")])
+def test_an_entry_dropped_out_of_its_append_is_named(log: Log, position: int, kind: str):
+    with Forger(log) as forger:
+        forger.drop("conv-a", position)
+    fault = first_fault(log)  # without the fourth the append has no end: the third should have been it
+    assert (fault.kind, fault.place) == (kind, place("conv-a", 3, log))
 
 
 def test_a_last_entry_cut_off_with_its_append_is_behind_its_own_checkpoint(log: Log):
     with Forger(log) as forger:
-        forger.run("DELETE FROM entry WHERE idx = 23")
         forger.run("DELETE FROM append WHERE idx = 23")
         forger.run("DELETE FROM part WHERE name = 'conv-c'")
     report = verify_file(log.path, policy=log.policy)
@@ -67,8 +89,7 @@ def test_a_tail_cut_off_with_its_checkpoints_is_found_by_whoever_saw_it(log: Log
     with log.open() as journal:
         seen = note.decode_checkpoint(note.parse_note(journal.checkpoint(), place="").text, place="")
     with Forger(log) as forger:
-        for table in ("entry", "append"):
-            forger.run(f"DELETE FROM {table} WHERE idx >= 23")
+        forger.run("DELETE FROM append WHERE idx >= 23")
         forger.run("DELETE FROM part WHERE name = 'conv-c'")
         forger.run("DELETE FROM checkpoint WHERE size > 23")
     assert first_fault(log, level="V2") is None  # nothing inside the file can tell

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from journal.reading import SqliteReader
 from polyc.dataroot import DataRoot
 from tests.cli.runner import ask, polyc, relations_holding
 
@@ -169,6 +170,14 @@ def test_prices_and_budgets_are_recorded(copy: Path) -> None:
     assert ask(copy, "SELECT subject FROM budgets") == [{"subject": "maren"}]
 
 
+def stored_payloads(root: Path) -> bytes:
+    """Every payload as the journal's file keeps it, unpacked."""
+    policy = DataRoot(root).policy()
+    key = bytes.fromhex(policy.root_key)
+    with SqliteReader(DataRoot(root).journal_file, origin=policy.origin, root_public_key=key) as reader:
+        return b"\n".join(raw.payload or b"" for raw in reader.read_all_raw(from_index=0))
+
+
 def test_an_encrypting_deployment_answers_the_same_and_keeps_no_plain_text(
     root: Path, home: Path, tmp_path: Path
 ) -> None:
@@ -177,7 +186,8 @@ def test_an_encrypting_deployment_answers_the_same_and_keeps_no_plain_text(
     assert polyc(secret, "import", "--final", "--persona", "maren", str(home)).code == 0
     sql = "SELECT turn_id, text FROM messages ORDER BY partition, position"
     assert ask(secret, sql) == ask(root, sql)
-    assert PROMPT.encode() in DataRoot(root).journal_file.read_bytes()
+    assert PROMPT.encode() in stored_payloads(root)
+    assert PROMPT.encode() not in stored_payloads(secret)
     assert PROMPT.encode() not in DataRoot(secret).journal_file.read_bytes()
     assert polyc(secret, "verify", "--level", "V2").code == 0
     assert polyc(secret, "init").code == 1

@@ -1,16 +1,19 @@
 """Somebody who can write the journal's file, and perhaps holds the log's key: what the attacks are made with."""
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
 import apsw
 
+from journal.body import COLUMNS, Run, Stored, encode_body
 from journal.database import row, rows
 from journal.findings import Fault
 from journal.tree import Tree
 from journal.verify import verify_file
 from polyc import entry, note
+from polyc.appending import SignedEntry
 from polyc.merkle import Frontier
 from tests.journal.log import ORIGIN, Log
 
@@ -35,6 +38,15 @@ def copy_live(log: Log, folder: Path) -> Path:
     return target
 
 
+class Entry(NamedTuple):
+    """An entry as the forger finds it."""
+
+    index: int
+    header: bytes
+    salt: bytes | None
+    payload: bytes | None
+
+
 class Forger:
     """Opens the closed file and changes it."""
 
@@ -48,30 +60,74 @@ class Forger:
     def pid(self, partition: str) -> int:
         return row(self.connection, "SELECT pid FROM part WHERE name = ? AND current = 1", (partition,))[0]
 
-    def entry(self, partition: str, position: int) -> tuple:
-        query = "SELECT pid, position, idx, header, salt, payload FROM entry WHERE pid = ? AND position = ?"
-        return row(self.connection, query, (self.pid(partition), position))
+    def stored(self, partition: str, position: int) -> Stored:
+        """The row of the append that holds this position."""
+        query = f"SELECT {COLUMNS} FROM append WHERE pid = ? AND position <= ? ORDER BY position DESC LIMIT 1"
+        return Stored(*row(self.connection, query, (self.pid(partition), position)))
 
-    def set_header(self, partition: str, position: int, header: bytes) -> None:
-        where = "UPDATE entry SET header = ? WHERE pid = ? AND position = ?"
-        self.run(where, header, self.pid(partition), position)
+    def entry(self, partition: str, position: int) -> Entry:
+        stored = self.stored(partition, position)
+        run, number = stored.open("forger"), position - stored.position
+        return Entry(stored.index + number, run.headers[number], run.salt(number), run.payload(number))
+
+    def signed_as(self, partition: str, position: int) -> tuple[bytes, bytes]:
+        """The append id and the signature of the append that holds this position."""
+        stored = self.stored(partition, position)
+        return stored.append_id, stored.signature
+
+    def change(self, partition: str, position: int, **fields: bytes | None) -> None:
+        """Give an entry another `header`, `salt` or `payload`; the row around it stays fitting."""
+        stored, changed = self.stored(partition, position), self.entry(partition, position)._replace(**fields)
+        run = stored.open("forger")
+        number = position - stored.position
+        run.headers[number] = changed.header
+        run.salted[number] = None if changed.payload is None else (changed.salt or b"") + changed.payload
+        self.pack(stored.index, run.headers, run.salted)
+
+    def pack(self, index: int, headers: Sequence[bytes], salted: Sequence[bytes | None]) -> None:
+        """Write these entries into the row of an append."""
+        form, body = encode_body(headers, salted)
+        update = "UPDATE append SET form = ?, body = ?, n = ? WHERE idx = ?"
+        self.run(update, form, body, len(headers), index)
+
+    def drop(self, partition: str, position: int) -> None:
+        """Take an entry out of its append."""
+        stored = self.stored(partition, position)
+        run, number = stored.open("forger"), position - stored.position
+        del run.headers[number], run.salted[number]
+        self.pack(stored.index, run.headers, run.salted)
+
+    def insert(self, partition: str, index: int, item: Entry | SignedEntry, signature: bytes) -> None:
+        """Add an append of one entry, as its header says."""
+        header = entry.decode_header(item.header, place="forger")
+        form, body = encode_body([item.header], [item.salt + item.payload])
+        self.run(
+            "INSERT INTO append VALUES (?, ?, ?, 1, ?, ?, ?, ?)",
+            index, self.pid(partition), header.position, header.append_id, signature, form, body,
+        )  # fmt: skip
+        self.run("UPDATE part SET last_idx = ? WHERE pid = ?", index, self.pid(partition))
 
     def rechain(self, partition: str) -> None:
         """Make prevs, leaf and head fit again after a change (what any careful forger does)."""
         pid = self.pid(partition)
         name, incarnation = row(self.connection, "SELECT name, incarnation FROM part WHERE pid = ?", (pid,))
         leaf, last = entry.genesis(ORIGIN, name, incarnation), 0
-        for position, header in rows(
-            self.connection, "SELECT position, header FROM entry WHERE pid = ? ORDER BY position", (pid,)
-        ):
-            fixed = header[:80] + leaf + header[112:]
-            self.run("UPDATE entry SET header = ? WHERE pid = ? AND position = ?", fixed, pid, position)
-            leaf, last = entry.leaf_hash(fixed), position
+        for stored, run in self.appends("WHERE pid = ? ORDER BY position", pid):
+            for number, header in enumerate(run.headers):
+                run.headers[number] = header[:80] + leaf + header[112:]
+                leaf, last = entry.leaf_hash(run.headers[number]), stored.position + number
+            self.pack(stored.index, run.headers, run.salted)
         self.run("UPDATE part SET next = ?, leaf = ? WHERE pid = ?", last + 1, leaf, pid)
+
+    def appends(self, where: str, *bindings: object) -> list[tuple[Stored, Run]]:
+        found = [
+            Stored(*columns) for columns in rows(self.connection, f"SELECT {COLUMNS} FROM append {where}", bindings)
+        ]
+        return [(stored, stored.open("forger")) for stored in found]
 
     def reseal(self, *, log_key: bool) -> None:
         """Rebuild tiles and the only checkpoint; with the log's key the result looks sealed."""
-        headers = [header for (header,) in rows(self.connection, "SELECT header FROM entry ORDER BY idx")]
+        headers = [header for _stored, run in self.appends("ORDER BY idx") for header in run.headers]
         tree = Tree(Frontier(), [b""] * 8)
         self.run("DELETE FROM tile")
         for tile in tree.extend([entry.leaf_hash(header) for header in headers]):

@@ -5,6 +5,7 @@ format with them, and none of their code.
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 from journal.port import PartitionHead
 from polyc import entry, merkle, note
@@ -116,6 +117,9 @@ class MemoryJournal:
         ):
             if header.position >= from_position and (through_index is None or index <= through_index):
                 yield _record(index, header, payload)
+
+    def read_batches(self, partition: str, **options: Any) -> Iterator[list[Record]]:
+        yield from ([record] for record in self.read(partition, **options))
 
     def read_all(self, *, from_index: int, to_index: int | None = None) -> Iterator[Record]:
         for index, (header, _raw, _salt, payload) in list(enumerate(self.log))[from_index:to_index]:

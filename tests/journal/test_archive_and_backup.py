@@ -8,6 +8,7 @@ import pytest
 from journal import archive, boot
 from journal.archive_import import import_archive
 from journal.backup import backup, restore
+from journal.database import open_reader, row
 from journal.exporting import export
 from journal.fsck import fsck
 from journal.reading import SqliteReader
@@ -214,7 +215,9 @@ def test_nothing_is_restored_under_a_running_writer_or_from_a_damaged_copy(root:
         restore(tmp_path / "backup", root)
     copy = tmp_path / "backup" / "journal.sqlite"
     data = copy.read_bytes()
-    at = data.index(b'"type":"key_added"')
+    connection = open_reader(copy)
+    at = data.index(row(connection, "SELECT body FROM append WHERE idx = 0")[0][:64])
+    connection.close()
     copy.write_bytes(data[:at] + b"X" + data[at + 1 :])
     with pytest.raises(CorruptError):
         restore(tmp_path / "backup", root)
@@ -245,7 +248,7 @@ def test_fsck_repairs_what_is_derived_and_nothing_else(root: DataRoot, log: Log)
     assert verify(root, level="V2").ok
     connection = apsw.Connection(str(root.journal_file))
     connection.execute("DELETE FROM tile")
-    connection.execute("UPDATE entry SET header = CAST(header || x'00' AS BLOB) WHERE idx = 9")
+    connection.execute("UPDATE append SET body = CAST(body || x'00' AS BLOB) WHERE idx = 9")
     connection.close()
     with pytest.raises(CorruptError):  # evidence is not repaired
         fsck(root, repair=True)

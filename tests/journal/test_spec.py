@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from journal import archive
+from journal.body import COMPRESSED, Stored, encode_body
 from journal.port import RawEntry
 from journal.receipt import check_payload, verify_receipt
 from polyc import entry, merkle, note
@@ -60,6 +61,26 @@ def test_the_append_vector():
     assert preimage.hex() == vector["preimage"]
     assert key_id_of(unhex(vector["public_key"])).hex() == vector["key_id"]
     assert verify(unhex(vector["public_key"]), unhex(vector["signature"]), preimage)
+
+
+def test_the_stored_append_vectors():
+    (append,), (item, _bad), (vector, bad) = vectors("append.md"), vectors("entry.md"), vectors("stored.md")
+    headers = [unhex(header) for header in append["headers"]]
+    salted = unhex(item["salt"]) + item["payload"].encode()
+    kept = {"the first entry erased": [None, salted]}
+
+    def stored(lie: dict, count: int) -> Stored:
+        identity = (unhex(vector["append_id"]), unhex(append["signature"]))
+        return Stored(0, 1, count, *identity, lie["form"], unhex(lie["body"]))
+
+    for row in vector["rows"]:
+        run = stored(row, vector["count"]).open("x")
+        assert (run.headers, run.salted) == (headers, kept.get(row["why"], [salted, salted]))
+        if row["form"] != COMPRESSED:
+            assert encode_body(run.headers, run.salted) == (row["form"], unhex(row["body"]))
+    for lie in bad:
+        with pytest.raises(CorruptError):
+            stored(lie, lie["count"]).open(lie["why"])
 
 
 def test_the_checkpoint_vector():

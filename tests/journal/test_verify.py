@@ -24,7 +24,7 @@ def test_several_processes_find_what_one_finds(log: Log, monkeypatch):
     monkeypatch.setattr(journal.verify, "ENTRIES_PER_TASK", 5)
     with Forger(log) as forger:
         for partition in ("conv-a", "conv-c"):
-            forger.run("UPDATE entry SET payload = x'00' WHERE pid = ? AND position = 1", forger.pid(partition))
+            forger.change(partition, 1, payload=b"\x00" * len(forger.entry(partition, 1).payload))
     alone = verify_file(log.path, policy=log.policy, level="V2", processes=1)
     together = verify_file(log.path, policy=log.policy, level="V2", processes=2)
     assert together == alone

@@ -8,6 +8,7 @@ import base64
 import hashlib
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 from journal.port import PartitionHead, RawEntry
 from polyc.appending import Ack, Author, Draft, Expected, Head, SignedAppend, SignedEntry
@@ -120,6 +121,9 @@ class MemoryJournal:
                     fence=header.fence,
                     payload=entry.payload,
                 )
+
+    def read_batches(self, partition: str, **options: Any) -> Iterator[list[Record]]:
+        yield from ([record] for record in self.read(partition, **options))
 
     def read_all(self, *, from_index: int, to_index: int | None = None) -> Iterator[Record]:
         raise AssertionError("no reader of artifacts asks for the whole log")

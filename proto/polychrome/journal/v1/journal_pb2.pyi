@@ -78,6 +78,24 @@ class Entry(_message.Message):
     signature: bytes
     def __init__(self, index: _Optional[int] = ..., header: _Optional[bytes] = ..., salt: _Optional[bytes] = ..., payload: _Optional[bytes] = ..., signature: _Optional[bytes] = ...) -> None: ...
 
+class StoredAppend(_message.Message):
+    __slots__ = ("index", "position", "count", "append_id", "signature", "form", "body")
+    INDEX_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    APPEND_ID_FIELD_NUMBER: _ClassVar[int]
+    SIGNATURE_FIELD_NUMBER: _ClassVar[int]
+    FORM_FIELD_NUMBER: _ClassVar[int]
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    index: int
+    position: int
+    count: int
+    append_id: bytes
+    signature: bytes
+    form: int
+    body: bytes
+    def __init__(self, index: _Optional[int] = ..., position: _Optional[int] = ..., count: _Optional[int] = ..., append_id: _Optional[bytes] = ..., signature: _Optional[bytes] = ..., form: _Optional[int] = ..., body: _Optional[bytes] = ...) -> None: ...
+
 class AppendRequest(_message.Message):
     __slots__ = ("append",)
     APPEND_FIELD_NUMBER: _ClassVar[int]
@@ -103,54 +121,66 @@ class AppendManyResponse(_message.Message):
     def __init__(self, ack: _Optional[_Union[Ack, _Mapping]] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
-    __slots__ = ("partition", "from_position", "incarnation", "through_index", "signatures")
+    __slots__ = ("partition", "from_position", "incarnation", "through_index", "signatures", "stored")
     PARTITION_FIELD_NUMBER: _ClassVar[int]
     FROM_POSITION_FIELD_NUMBER: _ClassVar[int]
     INCARNATION_FIELD_NUMBER: _ClassVar[int]
     THROUGH_INDEX_FIELD_NUMBER: _ClassVar[int]
     SIGNATURES_FIELD_NUMBER: _ClassVar[int]
+    STORED_FIELD_NUMBER: _ClassVar[int]
     partition: str
     from_position: int
     incarnation: bytes
     through_index: int
     signatures: bool
-    def __init__(self, partition: _Optional[str] = ..., from_position: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., through_index: _Optional[int] = ..., signatures: _Optional[bool] = ...) -> None: ...
+    stored: bool
+    def __init__(self, partition: _Optional[str] = ..., from_position: _Optional[int] = ..., incarnation: _Optional[bytes] = ..., through_index: _Optional[int] = ..., signatures: _Optional[bool] = ..., stored: _Optional[bool] = ...) -> None: ...
 
 class ReadResponse(_message.Message):
-    __slots__ = ("head", "entries")
+    __slots__ = ("head", "entries", "appends")
     HEAD_FIELD_NUMBER: _ClassVar[int]
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    APPENDS_FIELD_NUMBER: _ClassVar[int]
     head: PartitionHead
     entries: _containers.RepeatedCompositeFieldContainer[Entry]
-    def __init__(self, head: _Optional[_Union[PartitionHead, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ...) -> None: ...
+    appends: _containers.RepeatedCompositeFieldContainer[StoredAppend]
+    def __init__(self, head: _Optional[_Union[PartitionHead, _Mapping]] = ..., entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ..., appends: _Optional[_Iterable[_Union[StoredAppend, _Mapping]]] = ...) -> None: ...
 
 class ReadAllRequest(_message.Message):
-    __slots__ = ("from_index", "to_index")
+    __slots__ = ("from_index", "to_index", "stored")
     FROM_INDEX_FIELD_NUMBER: _ClassVar[int]
     TO_INDEX_FIELD_NUMBER: _ClassVar[int]
+    STORED_FIELD_NUMBER: _ClassVar[int]
     from_index: int
     to_index: int
-    def __init__(self, from_index: _Optional[int] = ..., to_index: _Optional[int] = ...) -> None: ...
+    stored: bool
+    def __init__(self, from_index: _Optional[int] = ..., to_index: _Optional[int] = ..., stored: _Optional[bool] = ...) -> None: ...
 
 class ReadAllResponse(_message.Message):
-    __slots__ = ("entries",)
+    __slots__ = ("entries", "appends")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    APPENDS_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[Entry]
-    def __init__(self, entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ...) -> None: ...
+    appends: _containers.RepeatedCompositeFieldContainer[StoredAppend]
+    def __init__(self, entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ..., appends: _Optional[_Iterable[_Union[StoredAppend, _Mapping]]] = ...) -> None: ...
 
 class TailRequest(_message.Message):
-    __slots__ = ("from_index",)
+    __slots__ = ("from_index", "stored")
     FROM_INDEX_FIELD_NUMBER: _ClassVar[int]
+    STORED_FIELD_NUMBER: _ClassVar[int]
     from_index: int
-    def __init__(self, from_index: _Optional[int] = ...) -> None: ...
+    stored: bool
+    def __init__(self, from_index: _Optional[int] = ..., stored: _Optional[bool] = ...) -> None: ...
 
 class TailResponse(_message.Message):
-    __slots__ = ("entries", "size")
+    __slots__ = ("entries", "size", "appends")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     SIZE_FIELD_NUMBER: _ClassVar[int]
+    APPENDS_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[Entry]
     size: int
-    def __init__(self, entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ..., size: _Optional[int] = ...) -> None: ...
+    appends: _containers.RepeatedCompositeFieldContainer[StoredAppend]
+    def __init__(self, entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ..., size: _Optional[int] = ..., appends: _Optional[_Iterable[_Union[StoredAppend, _Mapping]]] = ...) -> None: ...
 
 class HeadRequest(_message.Message):
     __slots__ = ("partition", "incarnation")
