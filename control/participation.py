@@ -8,6 +8,7 @@ from control.context import ControlContext
 from control.personas import active_persona
 from facts import codec
 from facts.events import ParticipantJoined, ParticipantLeft
+from polyc.appending import Draft
 from polyc.errors import RefusedError
 from polyc.ids import CONVERSATION, check_persona, uuid8, uuid8_bytes
 
@@ -35,9 +36,15 @@ def join_imported(context: ControlContext, partition: str, persona_id: str) -> N
     head = context.journal.head(check_conversation(partition))
     if head is None:
         raise RefusedError("no such conversation", code="not_found")
-    source = ("participant_joined", partition, head.incarnation.hex(), persona_id)
+    draft, append_id = joined_import(partition, head.incarnation, persona_id)
+    context.control.append(partition, [draft], append_id=append_id)
+
+
+def joined_import(partition: str, incarnation: bytes, persona_id: str) -> tuple[Draft, bytes]:
+    """The record of `join_imported` and its append's id; an import appends it together with the conversation."""
+    source = ("participant_joined", partition, incarnation.hex(), persona_id)
     event = ParticipantJoined(id=uuid8(*source), persona_id=persona_id)
-    context.control.append(partition, [codec.encode(event)], append_id=uuid8_bytes("append", *source))
+    return codec.encode(event), uuid8_bytes("append", *source)
 
 
 def leave(context: ControlContext, partition: str, persona_id: str) -> bool:

@@ -5,6 +5,7 @@ from typing import Final
 # Journal
 EVENTS_PER_APPEND_MAX: Final = 1000  # journal.md, "author sig": one signature covers 1..1000 events
 EVENTS_PER_IMPORT_APPEND_MAX: Final = 64  # ruling 8: a receipt carries the following headers of its append
+IMPORT_APPEND_SIZE_BYTES_MAX: Final = 8 * 1024 * 1024  # two payloads of the largest size; a group is a few of these
 PAYLOAD_SIZE_BYTES_MAX: Final = 4 * 1024 * 1024  # larger content goes by digest to blobs/ (ruling 12)
 APPEND_SIZE_BYTES_MAX: Final = 64 * 1024 * 1024  # one append must fit in memory several times over
 STORED_APPEND_SIZE_BYTES_MAX: Final = (

@@ -2,13 +2,13 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 
 from polyc.appending import Draft
 from polyc.ids import uuid8_bytes
-from polyc.limits import EVENTS_PER_IMPORT_APPEND_MAX
+from polyc.limits import EVENTS_PER_IMPORT_APPEND_MAX, IMPORT_APPEND_SIZE_BYTES_MAX
 
 _LENGTHS: Final = 6  # two bytes of type, four of size before each payload in the digest
 
@@ -29,26 +29,53 @@ class Chain:
         self.count = 0
         self._digest = hashlib.sha256()
 
-    def add(self, event_type: int, payload: bytes) -> None:
-        """One more event."""
-        self._digest.update(event_type.to_bytes(2, "big") + len(payload).to_bytes(_LENGTHS - 2, "big"))
-        self._digest.update(payload)
-        self.count += 1
+    def add(self, drafts: Iterable[Draft]) -> None:
+        """Some more events."""
+        parts: list[bytes] = []
+        for draft in drafts:
+            parts.append((draft.event_type << 32 | len(draft.payload)).to_bytes(_LENGTHS, "big"))
+            parts.append(draft.payload)
+        self._digest.update(b"".join(parts))
+        self.count += len(parts) // 2
 
     def digest(self) -> bytes:
         """32 bytes."""
         return self._digest.digest()
 
+    def copy(self) -> Self:
+        """Another one that goes on from here."""
+        other = type(self)()
+        other.count, other._digest = self.count, self._digest.copy()
+        return other
+
 
 def batches(
-    partition: str, segments: Iterable[tuple[Draft, ...]], chain: Chain, *, new_incarnation: bool
+    partition: str, segments: Iterable[tuple[Draft, ...]], chain: Chain, *, place: int, ordinal: int, replaces: bool
 ) -> Iterator[Batch]:
-    """Appends of at most 64 events; none reaches over a segment's end, so a longer file's begin with the same."""
+    """Appends of at most 64 events and 8 MiB, each as full as it can be: a signature costs as much as ten events.
+
+    `place` is how many events of the incarnation stand before them. The append id derives from the incarnation, the
+    place and everything told by then (`chain`, which whoever makes the segments advances): the same files give the
+    same ids.
+    """
+    waiting: list[Draft] = []
+    size_bytes = 0
+
+    def batch() -> Batch:
+        span = f"{ordinal}:{place}:{len(waiting)}"
+        append_id = uuid8_bytes(partition, "append", span, chain.digest().hex())
+        return Batch(tuple(waiting), append_id, opens=place == 0, new_incarnation=replaces and place == 0)
+
     for drafts in segments:
-        for begin in range(0, len(drafts), EVENTS_PER_IMPORT_APPEND_MAX):
-            part = drafts[begin : begin + EVENTS_PER_IMPORT_APPEND_MAX]
-            opens = chain.count == 0
-            for draft in part:
-                chain.add(draft.event_type, draft.payload)
-            append_id = uuid8_bytes(partition, "append", chain.digest().hex())
-            yield Batch(part, append_id, opens=opens, new_incarnation=opens and new_incarnation)
+        for draft in drafts:
+            size = len(draft.payload)
+            if waiting and (
+                len(waiting) == EVENTS_PER_IMPORT_APPEND_MAX or size_bytes + size > IMPORT_APPEND_SIZE_BYTES_MAX
+            ):
+                yield batch()
+                place += len(waiting)
+                waiting, size_bytes = [], 0
+            waiting.append(draft)
+            size_bytes += size
+    if waiting:
+        yield batch()

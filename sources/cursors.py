@@ -5,7 +5,8 @@ asked for what it has (`Importer`, `past`). Nothing in it is evidence.
 
     file          path → provider ('' = nobody's), signature (sizes and times of it and companions), how much of
                   its end was told
-    conversation  partition → file, incarnation ordinal, how many events were appended and the digest of them all
+    conversation  partition → file, incarnation ordinal, how many events were appended, the digest of them all, and the
+                  leaf at which the journal stood then
     record        keys of records → the files that hold them: finds the copies of resumed and forked sessions
     member        what was known of such a file when its family was last settled: files get deleted
     share         pairs of files that hold copies of each other's records
@@ -18,14 +19,18 @@ from typing import Final, Self
 
 import apsw
 import msgspec
+from msgspec.structs import astuple
 
-VERSION: Final = 2
+from polyc.errors import UnavailableError
+
+VERSION: Final = 3
 
 _SCHEMA: Final = """
 CREATE TABLE file(id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, provider TEXT NOT NULL, signature TEXT NOT NULL,
                   told INTEGER NOT NULL) STRICT;
 CREATE TABLE conversation(partition TEXT PRIMARY KEY, path TEXT NOT NULL, ordinal INTEGER NOT NULL,
-                          count INTEGER NOT NULL, digest BLOB NOT NULL, foreigners TEXT NOT NULL) STRICT, WITHOUT ROWID;
+                          count INTEGER NOT NULL, digest BLOB NOT NULL, foreigners TEXT NOT NULL, leaf BLOB NOT NULL)
+                          STRICT, WITHOUT ROWID;
 CREATE INDEX conversation_path ON conversation(path);
 CREATE TABLE record(key INTEGER NOT NULL, file INTEGER NOT NULL, PRIMARY KEY(key, file)) STRICT, WITHOUT ROWID;
 CREATE TABLE member(file INTEGER PRIMARY KEY, content BLOB NOT NULL) STRICT;
@@ -47,7 +52,8 @@ class FileCursor(msgspec.Struct, frozen=True, gc=False):
 class Progress(msgspec.Struct, frozen=True, gc=False):
     """What was appended of a conversation: the incarnation's ordinal, the number of events, the digest of them all.
 
-    `foreigners` is a digest of the copies that were left out.
+    `foreigners` is a digest of the copies that were left out. `leaf` is where the partition stood in the journal when
+    this was noted: when it stands elsewhere now, this is out of date and the journal is asked.
     """
 
     path: str
@@ -55,14 +61,14 @@ class Progress(msgspec.Struct, frozen=True, gc=False):
     count: int
     digest: bytes
     foreigners: str = ""
+    leaf: bytes = b""
 
 
 class Cursors:
-    """The cache, open; changes are kept when `commit` is called."""
+    """The cache, open. One import at a time holds it: from `begin` to `commit`."""
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._db = connection
-        self._db.execute("BEGIN IMMEDIATE")
 
     @classmethod
     def open(cls, path: Path | None) -> Self:
@@ -76,22 +82,34 @@ class Cursors:
                 path.with_name(path.name + suffix).unlink(missing_ok=True)
             return cls(_connect(str(path)))
 
+    def begin(self) -> None:
+        """Hold the cache until `commit` or `close`; UnavailableError when another import holds it for too long."""
+        if self._db.in_transaction:
+            return
+        try:
+            self._db.execute("BEGIN IMMEDIATE")
+        except apsw.BusyError:
+            raise UnavailableError(
+                "another import into this data root is running", hint="polyc up and polyc watch import by themselves"
+            ) from None
+
     def commit(self) -> None:
-        """Keep what was noted so far."""
-        self._db.execute("COMMIT")
-        self._db.execute("BEGIN IMMEDIATE")
+        """Keep what was noted since `begin`, and let others import."""
+        if self._db.in_transaction:
+            self._db.execute("COMMIT")
 
     def close(self) -> None:
         """Keep nothing more."""
-        self._db.execute("ROLLBACK")
+        if self._db.in_transaction:
+            self._db.execute("ROLLBACK")
         self._db.close()
 
     # --- files ---------------------------------------------------------------------------------------------------
 
-    def files(self) -> dict[str, FileCursor]:
-        """All files that were looked at."""
-        rows = self._db.execute("SELECT path, id, provider, signature, told FROM file")
-        return {path: FileCursor(*fields) for path, *fields in rows}
+    def file(self, path: str) -> FileCursor | None:
+        """What is known of a file that was looked at."""
+        row = self._db.execute("SELECT id, provider, signature, told FROM file WHERE path = ?", (path,)).fetchone()
+        return None if row is None else FileCursor(*row)
 
     def see(self, path: str, *, provider: str) -> int:
         """The file's number; a new file gets one, with a signature that fits nothing."""
@@ -115,15 +133,14 @@ class Cursors:
     def progress(self, partition: str) -> Progress | None:
         """What was appended of the conversation, as far as it is known here."""
         row = self._db.execute(
-            "SELECT path, ordinal, count, digest, foreigners FROM conversation WHERE partition = ?", (partition,)
+            "SELECT path, ordinal, count, digest, foreigners, leaf FROM conversation WHERE partition = ?", (partition,)
         ).fetchone()
         return None if row is None else Progress(*row)
 
     def advance(self, partition: str, progress: Progress) -> None:
         """The conversation was appended so far."""
         self._db.execute(
-            "INSERT OR REPLACE INTO conversation VALUES(?, ?, ?, ?, ?, ?)",
-            (partition, progress.path, progress.ordinal, progress.count, progress.digest, progress.foreigners),
+            "INSERT OR REPLACE INTO conversation VALUES(?, ?, ?, ?, ?, ?, ?)", (partition, *astuple(progress))
         )
 
     def told_without(self, path: str) -> str | None:

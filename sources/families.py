@@ -67,9 +67,14 @@ class Families:
         return member
 
     def _provider_of(self, path: str, todo: dict[str, FoundFile]) -> str:
-        return todo[path].provider if path in todo else self._cursors.files()[path].provider
+        return todo[path].provider if path in todo else self._known_provider(path)
+
+    def _known_provider(self, path: str) -> str:
+        known = self._cursors.file(path)
+        assert known is not None, "a file of a family was looked at"
+        return known.provider
 
     def _again(self, path: str, survey: Survey) -> FoundFile:
-        provider = self._cursors.files()[path].provider
+        provider = self._known_provider(path)
         signature = signature_of(Path(path), BY_NAME[provider].companions(Path(path)))
         return FoundFile(path, provider, signature.text, signature.size_bytes, survey.level)

@@ -3,9 +3,11 @@
 Looking is light, planning is not: parsers are loaded when a file changed.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Protocol
+
+from msgspec import structs
 
 from sources import surveying
 from sources.cursors import Cursors
@@ -22,21 +24,45 @@ if TYPE_CHECKING:
 
 IMPORTS_PARTITION: Final = "imports"
 
-Past = Callable[[str], Iterable[tuple[int, bytes | None]] | None]
+
+class Past(Protocol):
+    """What the journal holds of a conversation already."""
+
+    def leaf(self, partition: str) -> bytes | None:
+        """The leaf at the partition's head; None when the journal has no such partition."""
+
+    def events(self, partition: str) -> Iterable[tuple[int, bytes | None]]:
+        """Type and payload (None: erased) of the events of its current incarnation, in order."""
+
+
+class NoPast:
+    """An empty journal."""
+
+    def leaf(self, _partition: str) -> bytes | None:
+        """There is no such partition."""
+        return None
+
+    def events(self, _partition: str) -> Iterable[tuple[int, bytes | None]]:
+        """There are none."""
+        return ()
 
 
 class Importer:
     """Plans the import of files; the loop around it appends."""
 
-    def __init__(self, cursors: Cursors, *, past: Past = lambda _partition: None) -> None:
+    def __init__(self, cursors: Cursors, *, past: Past | None = None) -> None:
         self.report = Report()
         self._cursors = cursors
-        self._past = past
+        self._past = past or NoPast()
         self._bad: list[tuple[str, str, Quarantined]] = []
         self._untold: dict[str, bool] = {}
 
     def survey(self, paths: Iterable[Path], *, now_us: int, final: bool = False) -> Survey:
-        """Which files below the paths must be read; a file whose sizes and times are as before is not opened."""
+        """Which files below the paths must be read; a file whose sizes and times are as before is not opened.
+
+        From here to `finish` no other import of the same cursors can run: it waits, or is told so.
+        """
+        self._cursors.begin()
         found = surveying.survey(
             paths, self._cursors, now_us=now_us, final=final, name_unrecognised=self._name_unrecognised
         )
@@ -89,9 +115,12 @@ class Importer:
         if known is not None and known.path != found.path and is_longer(Path(known.path), found):
             self.report.doubles.append(found.path)
             return None
-        erased = False
-        if known is None:
-            known, erased = remembered(partition, found.path, self._past(partition))
+        erased = recovered = False
+        leaf = self._past.leaf(partition)
+        if known is None or known.leaf != leaf:  # lost, or older than the journal: an import was interrupted
+            events = None if leaf is None else self._past.events(partition)
+            known, erased = remembered(partition, found.path, events)
+            recovered = known is not None
         self.report.conversations += 1
         self.report.conversations_new += known is None and not erased
 
@@ -99,13 +128,22 @@ class Importer:
             self._bad.append((found.provider, found.path, bad))
 
         return PlannedConversation(
-            telling, found, share=share, known=known, erased=erased, report=self.report, set_aside=set_aside
+            telling,
+            found,
+            share=share,
+            known=known,
+            erased=erased,
+            report=self.report,
+            set_aside=set_aside,
+            leaf=leaf,
+            recovered=recovered,
         )
 
-    def settle(self, planned: "PlannedConversation") -> None:
-        """Every batch of the conversation was acknowledged."""
+    def settle(self, planned: "PlannedConversation", *, leaf: bytes | None = None) -> None:
+        """Every batch of the conversation was acknowledged, and the partition's head is this leaf (None: as before)."""
         if planned.progress is not None:
-            self._cursors.advance(planned.partition, planned.progress)
+            at = leaf or planned.leaf or b""
+            self._cursors.advance(planned.partition, structs.replace(planned.progress, leaf=at))
         self._untold[planned.path] = self._untold.get(planned.path, False) or planned.untold
 
     def quarantined(self) -> "Iterator[Batch]":
@@ -121,5 +159,5 @@ class Importer:
         self._bad.clear()
 
     def finish(self) -> None:
-        """Keep the cursors."""
+        """Keep the cursors, and let others import."""
         self._cursors.commit()

@@ -1,5 +1,6 @@
 """What a changed file adds to the journal: a conversation's telling, compared with what was appended of it."""
 
+import itertools
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
@@ -38,12 +39,15 @@ class PlannedConversation:
         erased: bool,
         report: Report,
         set_aside: Callable[[Quarantined], None],
+        leaf: bytes | None = None,
+        recovered: bool = False,
     ) -> None:
         self.identity = telling.identity
         self.partition: str = telling.identity.partition
         self.provider = found.provider
         self.path = found.path
-        self.is_new = known is None and not erased
+        self.leaf = leaf
+        self.is_recovered = recovered  # what is known of it came from the journal, not from the cursors
         self._telling = telling
         self._found = found
         self._share = share
@@ -64,20 +68,26 @@ class PlannedConversation:
                 telling = _Told(self, ordinal=known.ordinal, level=level)
                 rest = telling.beyond(known)
                 if rest is not None:
-                    yield from self._append(telling, rest, new_incarnation=False)
+                    yield from self._append(telling, rest, place=known.count)
                     return
                 if telling.has_failed:  # half a telling must not take the place of a whole one
                     self._note(telling)
                     return
         ordinal = 0 if known is None else known.ordinal + 1
         telling = _Told(self, ordinal=ordinal, level=self._found.level)
-        yield from self._append(telling, telling.segments(), new_incarnation=known is not None)
+        yield from self._append(telling, telling.segments(), place=0)
 
-    def _append(
-        self, telling: "_Told", segments: Iterator[tuple[Draft, ...]], *, new_incarnation: bool
-    ) -> Iterator[Batch]:
+    def _append(self, telling: "_Told", segments: Iterator[tuple[Draft, ...]], *, place: int) -> Iterator[Batch]:
         report = self._report
-        for batch in batches(self.partition, segments, telling.chain, new_incarnation=new_incarnation):
+        appends = batches(
+            self.partition,
+            segments,
+            telling.chain,
+            place=place,
+            ordinal=telling.ordinal,
+            replaces=self._known is not None,
+        )
+        for batch in appends:
             report.events += len(batch.drafts)
             report.incarnations_new += batch.new_incarnation
             yield batch
@@ -130,7 +140,10 @@ class _Told:
         )
 
     def segments(self) -> Iterator[tuple[Draft, ...]]:
-        """The drafts of each segment."""
+        """The drafts of each segment; the chain has them when they are given."""
+        return self._after((), self._drawn())
+
+    def _drawn(self) -> Iterator[tuple[Draft, ...]]:
         segments = self._telling.segments(self._context)
         while True:
             try:
@@ -147,20 +160,24 @@ class _Told:
 
     def beyond(self, known: Progress) -> Iterator[tuple[Draft, ...]] | None:
         """What comes after the events that are known; None when the events do not begin with those."""
-        segments = self.segments()
+        segments = self._drawn()
         rest: tuple[Draft, ...] = ()
         while self.chain.count < known.count:
             drafts = next(segments, None)
             if drafts is None:
                 return None
-            places = min(len(drafts), known.count - self.chain.count)
-            for draft in drafts[:places]:
-                self.chain.add(draft.event_type, draft.payload)
+            places = known.count - self.chain.count
+            self.chain.add(drafts[:places])
             rest = drafts[places:]
         if self.chain.digest() != known.digest:
             return None
         self.turns = self.unfinished = 0
-        return _with_first(rest, segments)
+        return self._after(rest, segments)
+
+    def _after(self, first: tuple[Draft, ...], segments: Iterator[tuple[Draft, ...]]) -> Iterator[tuple[Draft, ...]]:
+        for drafts in itertools.chain((first,) if first else (), segments):
+            self.chain.add(drafts)
+            yield drafts
 
     def _set_aside(self, bad: Quarantined) -> None:
         if len(self.bad) < QUARANTINED_PER_FILE_MAX:
@@ -191,7 +208,7 @@ def remembered(
             return None, True
         if chain.count == 0:
             ordinal = _ordinal(partition, payload)
-        chain.add(event_type, payload)
+        chain.add((Draft(event_type, payload),))
     return (Progress(path, ordinal, chain.count, chain.digest()), False) if chain.count else (None, False)
 
 
@@ -220,9 +237,3 @@ def quarantine(provider: str, path: str, bad: Quarantined) -> Batch:
     draft = codec.encode(event)
     payload = Redactor().clean([draft.payload])[0]
     return Batch((Draft(draft.event_type, payload),), uuid8_bytes("quarantined-append", *key))
-
-
-def _with_first(first: tuple[Draft, ...], rest: Iterator[tuple[Draft, ...]]) -> Iterator[tuple[Draft, ...]]:
-    if first:
-        yield first
-    yield from rest

@@ -56,10 +56,9 @@ def survey(
 ) -> Survey:
     """Look at all files below the paths."""
     found_all = Survey(level=Stillness.FINAL if final else Stillness.STILL)
-    known = cursors.files()
     for path in files(paths):
         found_all.files += 1
-        cursor = known.get(str(path))
+        cursor = cursors.file(str(path))
         if cursor is not None and _is_as_before(path, cursor, now_us=now_us, final=final):
             continue
         found = _recognised(path, cursors, now_us=now_us, final=final)

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
+from control.participation import joined_import
 from polyc.cli.console import progress
-from polyc.cli.deployment import Deployment
+from polyc.cli.deployment import Deployment, Journal
 from polyc.cli.grouping import Group
 from polyc.ids import PersonaId
 from sources import IMPORTS_PARTITION, Cursors, Importer, PlannedConversation, Report
@@ -27,7 +28,7 @@ def import_round(
     deployment: Deployment, cursors: Cursors, paths: list[Path], *, final: bool, persona: PersonaId
 ) -> Report:
     """One look at the files; the cursors are committed at its end."""
-    importer = Importer(cursors, past=lambda partition: past_of(deployment, partition))
+    importer = Importer(cursors, past=_Past(deployment.journal))
     survey = importer.survey(paths, now_us=deployment.clock.now_us(), final=final)
     loop = _Loop(deployment, importer, persona=persona)
     with progress("importing", total=survey.changed_size_bytes) as bar:
@@ -44,21 +45,29 @@ class _Loop:
     """Appends what was planned in groups; a conversation is settled when the group that ends it is durable."""
 
     def __init__(self, deployment: Deployment, importer: Importer, *, persona: PersonaId) -> None:
-        author = deployment.author("importer")
-        self._author = author
-        self._group = Group(author, deployment.journal, clock=deployment.clock, ids=deployment.ids)
-        self._importer = importer
+        self._author = deployment.author("importer")
         self._control = deployment.control()
+        self._group = Group(deployment.journal, clock=deployment.clock, ids=deployment.ids)
+        self._importer = importer
         self._persona = persona
-        self._opened: list[str] = []
+        self._leaves: dict[str, bytes] = {}
         self._ended: list[PlannedConversation] = []
 
     def take(self, planned: PlannedConversation) -> None:
         """Add one conversation's batches in order; they are made while they are asked for."""
+        if planned.is_recovered:  # the import that opened it may have ended before the persona joined
+            self._control.join_imported(planned.partition, self._persona)
         for batch in planned.batches():
-            self._group.add(planned.partition, batch)
-            if batch.opens:
-                self._opened.append(planned.partition)
+            head = self._group.add(
+                self._author,
+                planned.partition,
+                batch.drafts,
+                append_id=batch.append_id,
+                new_incarnation=batch.new_incarnation,
+            )
+            if batch.opens:  # participation begins anew with each incarnation (ruling 15)
+                joined, append_id = joined_import(head.partition, head.incarnation, self._persona)
+                self._group.add(self._control.context.control, head.partition, [joined], append_id=append_id)
             if self._group.is_full:
                 self._flush()
         self._ended.append(planned)
@@ -67,19 +76,29 @@ class _Loop:
         """Flush what is left, and tell what could not be read."""
         self._flush()
         for batch in self._importer.quarantined():
-            self._author.append(IMPORTS_PARTITION, batch.drafts, append_id=batch.append_id)
+            self._group.add(self._author, IMPORTS_PARTITION, batch.drafts, append_id=batch.append_id)
+            if self._group.is_full:
+                self._group.flush()
+        self._group.flush()
 
     def _flush(self) -> None:
-        self._group.flush()
-        for partition in self._opened:  # participation begins anew with each incarnation (ruling 15)
-            self._control.join_imported(partition, self._persona)
+        self._leaves |= {partition: head.leaf for partition, head in self._group.flush().items()}
         for planned in self._ended:
-            self._importer.settle(planned)
-        self._opened, self._ended = [], []
+            self._importer.settle(planned, leaf=self._leaves.pop(planned.partition, None))
+        self._ended.clear()
 
 
-def past_of(deployment: Deployment, partition: str) -> Iterator[tuple[int, bytes | None]] | None:
-    """What the journal holds of the partition's current incarnation; None when it never heard of it."""
-    if deployment.journal.head(partition) is None:
-        return None
-    return ((record.event_type, record.payload) for record in deployment.journal.read(partition))
+class _Past:
+    """What the importer wants to know of the journal."""
+
+    def __init__(self, journal: Journal) -> None:
+        self._journal = journal
+
+    def leaf(self, partition: str) -> bytes | None:
+        """The leaf at the partition's head."""
+        head = self._journal.head(partition)
+        return None if head is None else head.leaf
+
+    def events(self, partition: str) -> Iterator[tuple[int, bytes | None]]:
+        """What the partition's current incarnation holds."""
+        return ((record.event_type, record.payload) for record in self._journal.read(partition))

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from facts import codec, events
+from polyc.appending import Author
 from polyc.cli.deployment import Deployment, opened
 from polyc.cli.grouping import Group
 from polyc.dataroot import DataRoot
@@ -22,16 +23,20 @@ def batch(partition: str, number: int, *, new_incarnation: bool = False) -> Batc
     return Batch((codec.encode(opening),) * 2, append_id, opens=number == 0, new_incarnation=new_incarnation)
 
 
+def add(group: Group, author: Author, partition: str, one: Batch) -> None:
+    group.add(author, partition, one.drafts, append_id=one.append_id, new_incarnation=one.new_incarnation)
+
+
 def append(deployment: Deployment, numbers: range, *, one_by_one: bool = False) -> None:
     author = deployment.author("importer")
-    group = Group(author, deployment.journal, clock=deployment.clock, ids=deployment.ids)
+    group = Group(deployment.journal, clock=deployment.clock, ids=deployment.ids)
     for number in numbers:
         for partition in PARTITIONS:
             one = batch(partition, number)
             if one_by_one:
                 author.append(partition, one.drafts, append_id=one.append_id)
             else:
-                group.add(partition, one)
+                add(group, author, partition, one)
     group.flush()
     group.flush()
 
@@ -64,9 +69,9 @@ def test_an_interrupted_import_goes_on_where_it_stood(deployment: Deployment, al
 
 def test_somebody_elses_append_in_between_loses_nothing(deployment: Deployment) -> None:
     author = deployment.author("importer")
-    group = Group(author, deployment.journal, clock=deployment.clock, ids=deployment.ids)
+    group = Group(deployment.journal, clock=deployment.clock, ids=deployment.ids)
     for partition in PARTITIONS:
-        group.add(partition, batch(partition, 0))
+        add(group, author, partition, batch(partition, 0))
     first = batch(PARTITIONS[1], 99)
     author.append(PARTITIONS[1], first.drafts, append_id=first.append_id)
     group.flush()
@@ -75,10 +80,12 @@ def test_somebody_elses_append_in_between_loses_nothing(deployment: Deployment) 
 
 def test_a_rewritten_conversation_begins_anew(deployment: Deployment) -> None:
     append(deployment, range(2))
-    group = Group(deployment.author("importer"), deployment.journal, clock=deployment.clock, ids=deployment.ids)
-    group.add(PARTITIONS[0], batch(PARTITIONS[0], 7, new_incarnation=True))
-    group.add(PARTITIONS[0], batch(PARTITIONS[0], 8))
-    group.flush()
+    group = Group(deployment.journal, clock=deployment.clock, ids=deployment.ids)
+    author = deployment.author("importer")
+    add(group, author, PARTITIONS[0], batch(PARTITIONS[0], 7, new_incarnation=True))
+    add(group, author, PARTITIONS[0], batch(PARTITIONS[0], 8))
+    flushed = group.flush()
+    assert flushed[PARTITIONS[0]] == deployment.journal.head(PARTITIONS[0])
     assert [len(of_partition) for of_partition in payloads(deployment)] == [4, 4]
     heads = {head.partition: head for head in deployment.journal.partitions()}
     assert heads[PARTITIONS[0]].incarnation > heads[PARTITIONS[1]].incarnation

@@ -36,10 +36,14 @@ class MemoryJournal:
         incarnations[-1].extend(batch.drafts)
         return True
 
-    def past(self, partition):
-        """What the importer asks for when it has lost its cursors."""
+    def leaf(self, partition):
+        """What changes with every append."""
         incarnations = self.partitions.get(partition)
-        return None if incarnations is None else [(d.event_type, d.payload) for d in incarnations[-1]]
+        return None if incarnations is None else f"{len(incarnations)}:{len(incarnations[-1])}".encode()
+
+    def events(self, partition):
+        """What the importer asks for when its cursors are lost or old."""
+        return [(d.event_type, d.payload) for d in self.partitions[partition][-1]]
 
     def current(self) -> dict[str, list]:
         """The events of each conversation's current incarnation; an opening's id names the incarnation: left out."""
@@ -70,13 +74,13 @@ class Loop:
         return self.run_all(paths, final=final, now_us=now_us)
 
     def run_all(self, paths: Iterable[Path], *, final: bool = False, now_us: int = NOW_US) -> tuple[Report, int]:
-        importer = Importer(self.cursors, past=self.journal.past)
+        importer = Importer(self.cursors, past=self.journal)
         survey = importer.survey(paths, now_us=now_us, final=final)
         new = 0
         for planned in importer.plan(survey):
             for batch in planned.batches():
                 new += self.journal.append(planned.partition, batch)
-            importer.settle(planned)
+            importer.settle(planned, leaf=self.journal.leaf(planned.partition))
         for batch in importer.quarantined():
             new += self.journal.append(IMPORTS_PARTITION, batch)
         importer.finish()

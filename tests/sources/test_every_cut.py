@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from sources import Cursors
 from tests.sources.histories import ClaudeFile, CodexFile, tool
 from tests.sources.loop import Loop
 
@@ -114,18 +115,35 @@ def test_growing_line_by_line_makes_no_new_incarnation(tmp_path):
         assert loop.journal.current() == whole(content, tmp_path, name)
 
 
-def test_the_batches_of_a_grown_file_begin_with_those_of_the_shorter_one(tmp_path):
-    content = claude()
+def test_an_import_that_ended_before_its_cursors_were_kept_is_gone_on_with(tmp_path):
+    lines = claude().splitlines(keepends=True)
     path = tmp_path / "claude.jsonl"
-    path.write_bytes(content)
-    at_once = Loop()
-    at_once.run(path, now_us=0)
-    lines = content.splitlines(keepends=True)
-    growing = Loop()
-    for count in range(1, len(lines) + 1):
+    for count in range(1, len(lines)):
+        loop = Loop(Cursors.open(tmp_path / f"{count}.sqlite"))
+        path.write_bytes(b"".join(lines[: count // 2]))
+        loop.run(path, now_us=0)
+        loop.cursors.commit = lambda: None
         path.write_bytes(b"".join(lines[:count]))
-        growing.run(path, now_us=0)
-    assert list(growing.journal.appends) == list(at_once.journal.appends)
+        loop.run(path, now_us=0)
+        loop.cursors.close()
+        loop.cursors = Cursors.open(tmp_path / f"{count}.sqlite")
+        path.write_bytes(b"".join(lines))
+        loop.run(path, final=True)
+        loop.cursors.close()
+        assert loop.journal.current() == whole(b"".join(lines), tmp_path, "claude"), count
+        assert all(len(incarnations) == 1 for incarnations in loop.journal.partitions.values())
+
+
+def test_appends_are_as_full_as_they_can_be(tmp_path):
+    f = ClaudeFile("s1")
+    for number in range(100):
+        f.say(f"{number}?")
+        f.answer(f"m{number}", f"{number}.")
+    path = tmp_path / "claude.jsonl"
+    path.write_bytes(f.bytes())
+    loop = Loop()
+    loop.run(path, final=True)
+    assert set(loop.journal.sizes[:-1]) == {64}
 
 
 def test_a_shortened_file_begins_a_new_incarnation_and_then_grows_in_it(tmp_path):
@@ -192,8 +210,8 @@ def test_what_was_erased_does_not_come_back(tmp_path):
     path.write_bytes(claude())
     loop = Loop()
     loop.run(path, final=True)
-    kept = loop.journal.past
-    loop.journal.past = lambda partition: [(kind, None) for kind, _payload in kept(partition)]
+    kept = loop.journal.events
+    loop.journal.events = lambda partition: [(kind, None) for kind, _payload in kept(partition)]
     loop.lose_cursors()
     assert loop.run(path, final=True)[1] == 0
 
