@@ -32,9 +32,22 @@ DECODERS: Final[dict[int, msgspec.json.Decoder[AnyEvent]]] = {
 MALFORMED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
+_CODES: Final[dict[type, int]] = {event: BY_KIND[str(event.__struct_config__.tag)].code for event in AnyEvent.__args__}
+
+
 def encode(event: AnyEvent, *, closes_fence: bool = False) -> Draft:
     """The draft of an event: its type's number and its JSON."""
-    return Draft(BY_KIND[str(event.__struct_config__.tag)].code, _encoder.encode(event), closes_fence)
+    return Draft(code_of(event), payload_of(event), closes_fence)
+
+
+def code_of(event: msgspec.Struct) -> int:
+    """The number of an event's type, as the header has it."""
+    return _CODES[type(event)]
+
+
+def payload_of(event: msgspec.Struct) -> bytes:
+    """An event's JSON."""
+    return _encoder.encode(event)
 
 
 def decode(event_type: int, payload: bytes, *, place: str) -> AnyEvent | None:

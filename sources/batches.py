@@ -25,9 +25,9 @@ class Batch(msgspec.Struct, frozen=True):
 class Chain:
     """The digest of all events of an incarnation so far, and their number."""
 
-    def __init__(self) -> None:
-        self.count = 0
-        self._digest = hashlib.sha256()
+    def __init__(self, count: int = 0, digest: "hashlib._Hash | None" = None) -> None:
+        self.count = count
+        self._digest = digest or hashlib.sha256()
 
     def add(self, drafts: Iterable[Draft]) -> None:
         """Some more events."""
@@ -44,9 +44,7 @@ class Chain:
 
     def copy(self) -> Self:
         """Another one that goes on from here."""
-        other = type(self)()
-        other.count, other._digest = self.count, self._digest.copy()
-        return other
+        return type(self)(self.count, self._digest.copy())
 
 
 def batches(

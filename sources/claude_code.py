@@ -16,6 +16,7 @@ from typing import Any, Final
 import msgspec
 
 from facts.events import SessionLink
+from polyc.limits import LINE_SIZE_BYTES_MAX
 from sources import fields
 from sources.claude_records import Reader
 from sources.content import plain_text
@@ -125,12 +126,13 @@ def companions(path: Path) -> Iterable[Path]:
 def keys(path: Path) -> Iterable[tuple[int, str | None]]:
     """The uuids of its lines, in order."""
     with path.open("rb") as stream:
-        while lines := stream.readlines(_KEYS_SIZE_BYTES):
-            found = _KEY_FIELDS.findall(b"".join(lines))
-            if not all(stamp for _record, stamp in found):
-                found = [pair for line in lines for pair in _key_fields(line)]  # the time stands elsewhere in the line
+        while lines := stream.read(_KEYS_SIZE_BYTES):
+            lines += stream.readline(LINE_SIZE_BYTES_MAX)
+            found = _KEY_FIELDS.findall(lines)
+            if not all(stamp for _record, stamp in found):  # the time stands elsewhere in the line
+                found = [pair for line in lines.split(b"\n") for pair in _key_fields(line)]
             for record, stamp in found:
-                yield record_key(record.decode("utf-8", "replace")), stamp.decode("ascii", "replace") or None
+                yield record_key(record), stamp.decode("ascii", "replace") or None
 
 
 def _key_fields(line: bytes) -> Iterator[tuple[bytes, bytes]]:

@@ -119,7 +119,7 @@ class Reader:
                 if uuid in self._nodes:
                     counts.repeats += 1
                     continue
-                if foreign and record_key(uuid) in foreign:
+                if foreign and record_key(uuid.encode()) in foreign:
                     counts.copies += 1
                     self._nodes[uuid] = (None, -1)
                     continue
@@ -272,6 +272,7 @@ class Reader:
         self.teller.ask(
             call,
             ToolCall(
+                turn_id=self.teller.turn_id,
                 id=self.teller.event_id("tool_call", f"{call.message_id}:{tool_call_id}"),
                 occurred_at=when.at,
                 tool_call_id=tool_call_id,
@@ -372,6 +373,7 @@ class Reader:
         lasted = _DURATION.search(sidecar) if sidecar else None
         self.teller.result(
             ToolResult(
+                turn_id=self.teller.turn_id,
                 id=self.teller.event_id("tool_result", key),
                 occurred_at=when.at,
                 tool_call_id=tool_call_id,

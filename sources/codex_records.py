@@ -283,6 +283,7 @@ class Reader:
         call.blocks.append(Block(type="tool_use", tool_call_id=tool_call_id))
         call.ended_at = when.at or call.ended_at
         event = ToolCall(
+            turn_id=self.teller.turn_id,
             id=self.teller.event_id("tool_call", f"{call.message_id}:{tool_call_id}:{offset}"),
             occurred_at=when.at,
             tool_call_id=tool_call_id,
@@ -309,6 +310,7 @@ class Reader:
         self._answered = True
         self.teller.result(
             ToolResult(
+                turn_id=self.teller.turn_id,
                 id=self.teller.event_id("tool_result", str(offset)),
                 occurred_at=when.at,
                 tool_call_id=tool_call_id,

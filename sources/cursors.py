@@ -7,12 +7,14 @@ asked for what it has (`Importer`, `past`). Nothing in it is evidence.
                   its end was told
     conversation  partition → file, incarnation ordinal, how many events were appended, the digest of them all, and the
                   leaf at which the journal stood then
-    record        keys of records → the files that hold them: finds the copies of resumed and forked sessions
+    record, copy  keys of records → the file that was seen to hold one first, and the others: finds the copies of
+                  resumed and forked sessions
     member        what was known of such a file when its family was last settled: files get deleted
     share         pairs of files that hold copies of each other's records
     quarantined   bad pieces that were told already
 """
 
+import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final, Self
@@ -32,7 +34,8 @@ CREATE TABLE conversation(partition TEXT PRIMARY KEY, path TEXT NOT NULL, ordina
                           count INTEGER NOT NULL, digest BLOB NOT NULL, foreigners TEXT NOT NULL, leaf BLOB NOT NULL)
                           STRICT, WITHOUT ROWID;
 CREATE INDEX conversation_path ON conversation(path);
-CREATE TABLE record(key INTEGER NOT NULL, file INTEGER NOT NULL, PRIMARY KEY(key, file)) STRICT, WITHOUT ROWID;
+CREATE TABLE record(key INTEGER PRIMARY KEY, file INTEGER NOT NULL) STRICT;
+CREATE TABLE copy(key INTEGER NOT NULL, file INTEGER NOT NULL, PRIMARY KEY(key, file)) STRICT, WITHOUT ROWID;
 CREATE TABLE member(file INTEGER PRIMARY KEY, content BLOB NOT NULL) STRICT;
 CREATE TABLE share(a INTEGER NOT NULL, b INTEGER NOT NULL, PRIMARY KEY(a, b)) STRICT, WITHOUT ROWID;
 CREATE TABLE quarantined(path TEXT NOT NULL, offset INTEGER NOT NULL, sha256 TEXT NOT NULL,
@@ -152,12 +155,20 @@ class Cursors:
 
     def index(self, file: int, keys: set[int]) -> set[int]:
         """The file holds records of these keys; answers the other files that hold some of them."""
+        before = self._db.total_changes()
+        pairs = zip(keys, itertools.repeat(file))
+        self._db.executemany("INSERT OR IGNORE INTO record VALUES(?, ?)", pairs)
+        if self._db.total_changes() - before == len(keys):
+            return set()  # nobody held any of them
         found: set[int] = set()
         for chunk in _chunks(sorted(keys), 400):
             marks = ",".join("?" * len(chunk))
-            rows = self._db.execute(f"SELECT DISTINCT file FROM record WHERE key IN ({marks})", tuple(chunk))
-            found.update(holder for (holder,) in rows)
-        self._db.executemany("INSERT OR IGNORE INTO record VALUES(?, ?)", ((key, file) for key in keys))
+            held = list(self._db.execute(f"SELECT key, file FROM record WHERE key IN ({marks})", tuple(chunk)))
+            others = [(key, file) for key, holder in held if holder != file]
+            self._db.executemany("INSERT OR IGNORE INTO copy VALUES(?, ?)", others)
+            found.update(holder for _key, holder in held)
+            copies = self._db.execute(f"SELECT DISTINCT file FROM copy WHERE key IN ({marks})", tuple(chunk))
+            found.update(holder for (holder,) in copies)
         return found - {file}
 
     def relate(self, file: int, others: Iterable[int]) -> None:
@@ -185,7 +196,8 @@ class Cursors:
 
     def keys_of(self, file: int) -> tuple[int, ...]:
         """The keys of a file's records, in no particular order."""
-        return tuple(key for (key,) in self._db.execute("SELECT key FROM record WHERE file = ? ORDER BY key", (file,)))
+        statement = "SELECT key FROM record WHERE file = ?1 UNION SELECT key FROM copy WHERE file = ?1 ORDER BY key"
+        return tuple(key for (key,) in self._db.execute(statement, (file,)))
 
     def partition_told_by(self, path: str) -> str | None:
         """The conversation that a file told."""

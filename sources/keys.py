@@ -3,9 +3,9 @@
 import hashlib
 
 
-def record_key(name: str) -> int:
+def record_key(name: bytes) -> int:
     """The key of a record that has a name of its own (a uuid)."""
-    return int.from_bytes(hashlib.blake2b(name.encode("utf-8", "replace"), digest_size=8).digest(), "big") >> 1
+    return int.from_bytes(hashlib.blake2b(name, digest_size=8).digest(), "big") >> 1
 
 
 class KeyChain:

@@ -50,7 +50,10 @@ class BadLineError(Exception):
 def records(
     path: Path, decode: Callable[[bytes], T], *, set_aside: SetAside, start: int = 0
 ) -> Iterator[tuple[int, T]]:
-    """Each line's offset and its value, from a line's offset on; one that `decode` refuses is set aside."""
+    """Each line's offset and its value, from a line's offset on; one that `decode` refuses is set aside.
+
+    A line whose value is None is passed over.
+    """
     with open_lines(path) as stream:
         if start:
             stream.seek(start)
@@ -58,14 +61,18 @@ def records(
         while line := stream.readline(LINE_SIZE_BYTES_MAX + 1):
             size = len(line)
             if size > LINE_SIZE_BYTES_MAX:
-                bad = _skip_long_line(stream, line, offset=offset)
-                set_aside(bad)
-                offset += bad.size_bytes
+                skipped = _skip_long_line(stream, line, offset=offset)
+                set_aside(skipped)
+                offset += skipped.size_bytes
                 continue
             if not line.isspace():
-                value = _value(line, decode, offset=offset, set_aside=set_aside)
-                if value is not None:
-                    yield offset, value
+                try:
+                    value = decode(line)
+                except BadLineError as bad:
+                    set_aside(_set_aside(line, bad, offset=offset))
+                else:
+                    if value is not None:
+                        yield offset, value
             offset += size
 
 
@@ -79,14 +86,10 @@ def open_lines(path: Path) -> IO[bytes]:
     return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw, closefd=True))
 
 
-def _value(line: bytes, decode: Callable[[bytes], T], *, offset: int, set_aside: SetAside) -> T | None:
-    try:
-        return decode(line)
-    except BadLineError as bad:
-        is_whole = line.endswith(b"\n")
-        digest = hashlib.sha256(line).hexdigest()
-        set_aside(Quarantined(offset, len(line), bad.reason if is_whole else INCOMPLETE, digest))
-        return None
+def _set_aside(line: bytes, bad: BadLineError, *, offset: int) -> Quarantined:
+    is_whole = line.endswith(b"\n")
+    digest = hashlib.sha256(line).hexdigest()
+    return Quarantined(offset, len(line), bad.reason if is_whole else INCOMPLETE, digest)
 
 
 def _skip_long_line(stream: IO[bytes], begin: bytes, *, offset: int) -> Quarantined:

@@ -14,18 +14,14 @@ from typing import Any, Final
 
 import msgspec
 
-from facts import codec
 from facts.events import AnyEvent, ConversationOpened, Event, Marker, Redaction
-from polyc.appending import Draft
-from polyc.limits import PAYLOAD_SIZE_BYTES_MAX
 from polyc.vocabulary import BY_KIND
 from sources.conversation import Identity, Segment
 from sources.lines import BadLineError, Quarantined, SetAside, object_decoder, records
 from sources.provider import Context, Provider
 from sources.redaction import REDACTION
-from sources.shrink import shrink
 from sources.stillness import Stillness
-from sources.teller import Teller
+from sources.teller import Teller, drafts_of
 
 NAME: Final = "native"
 
@@ -132,15 +128,7 @@ def _adopted(line: _Line, teller: Teller, told: Told, context: Context) -> Event
 
 
 def _segment(events: list[Event], context: Context, *, turn: Any) -> Segment:
-    drafts = [codec.encode(event) for event in events]  # type: ignore[arg-type]  # ALLOWED are members of AnyEvent
-    payloads = context.redactor.clean([draft.payload for draft in drafts])
-    return Segment(
-        tuple(
-            Draft(draft.event_type, payload if len(payload) <= PAYLOAD_SIZE_BYTES_MAX else shrink(payload))
-            for draft, payload in zip(drafts, payloads, strict=True)
-        ),
-        turn,
-    )
+    return Segment(drafts_of(events, context.redactor), turn)
 
 
 NATIVE: Final = Provider(name=NAME, recognise=recognise, tellings=tellings)

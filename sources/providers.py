@@ -17,8 +17,8 @@ from sources.provider import Provider
 
 PROVIDERS: Final[tuple[Provider, ...]] = (
     NATIVE,
+    CLAUDE_CODE,  # before Codex: it says no sooner, and their records have no type in common
     CODEX,
-    CLAUDE_CODE,
     COPILOT_CLI,
     GEMINI_CLI,
     OPENCODE,

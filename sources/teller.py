@@ -20,13 +20,12 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, Literal
 
-import msgspec
+from msgspec import structs
 
 from facts import codec
 from facts.events import (
-    AnyEvent,
     ConversationOpened,
     EdgeEvent,
     Event,
@@ -47,13 +46,14 @@ from facts.events import (
     Usage,
 )
 from polyc.appending import Draft
-from polyc.ids import Partition, format_uuid
+from polyc.ids import Partition
 from polyc.limits import PAYLOAD_SIZE_BYTES_MAX
 from sources.conversation import Call, Identity, Segment
 from sources.redaction import REDACTION, Redactor
 from sources.shrink import shrink
 from sources.stillness import Stillness
 
+_VARIANTS: Final = {digit: f"{int(digit, 16) & 0b0011 | 0b1000:x}" for digit in "0123456789abcdef"}  # RFC 9562, §4.1
 SESSION_FIELDS: Final = ("title", "title_source", "cwd", "repo", "git_branch")
 
 
@@ -95,9 +95,8 @@ class Teller:
         self.turn_ids: list[str] = []
         self.turn_messages: list[list[str]] = []
         self.superseded: set[int] = set()
-        self.told = 0
         self._redactor = redactor
-        self._base = hashlib.sha256(self.partition.encode() + b"\x1f")
+        self._base = f"{self.partition}\x1f"
         self._segments: list[Segment] = []
         self._turn: _Turn | None = None
         self._context: list[HarnessEvent] = []
@@ -111,13 +110,11 @@ class Teller:
     # --- ids ---------------------------------------------------------------------------------------------------
 
     def event_id(self, kind: str, key: str) -> str:
-        """The UUIDv8 of (partition, kind, key): `polyc.ids.uuid8` with the partition hashed once."""
-        digest = self._base.copy()
-        digest.update(f"{kind}\x1f{key}".encode("utf-8", "surrogatepass"))
-        raw = bytearray(digest.digest()[:16])
-        raw[6] = (raw[6] & 0x0F) | 0x80
-        raw[8] = (raw[8] & 0x3F) | 0x80
-        return format_uuid(bytes(raw))
+        """The UUIDv8 of (partition, kind, key): `polyc.ids.uuid8`, without its detours: it is made for each event."""
+        name = f"{self._base}{kind}\x1f{key}".encode("utf-8", "surrogatepass")
+        text = hashlib.sha256(name).hexdigest()
+        variant = _VARIANTS[text[16]]
+        return f"{text[:8]}-{text[8:12]}-8{text[13:16]}-{variant}{text[17:20]}-{text[20:32]}"
 
     # --- the conversation --------------------------------------------------------------------------------------
 
@@ -192,6 +189,11 @@ class Teller:
     def in_turn(self) -> bool:
         """Whether a turn is open (its end may have been stated a moment ago)."""
         return self._turn is not None
+
+    @property
+    def turn_id(self) -> str | None:
+        """The open turn's id: an event that is made with it need not be made again when the turn is told."""
+        return None if self._turn is None else self._turn.turn_id
 
     @property
     def has_untold(self) -> bool:
@@ -329,12 +331,14 @@ class Teller:
 
     # --- giving ------------------------------------------------------------------------------------------------
 
-    def take(self) -> list[Segment]:
+    def take(self) -> Sequence[Segment]:
         """The segments closed since the last time."""
+        if not self._segments:
+            return ()
         segments, self._segments = self._segments, []
         return segments
 
-    def finish(self, *, level: Stillness) -> list[Segment]:
+    def finish(self, *, level: Stillness) -> Sequence[Segment]:
         """The file ends here for now: close what can be closed, tell what will find no end any more.
 
         Context that waits for the next turn is told only when the file is final: whoever comes back to a session
@@ -401,22 +405,23 @@ class Teller:
             evidence=turn.evidence,
         )
         events: list[Event] = [*turn.updates, start]
+        messages = self.turn_messages[-1]
         for item in (*turn.context, *turn.items):
-            events.extend(self._events_of_call(item) if isinstance(item, Call) else [item])
-        turn_id = turn.turn_id
-        index = len(self.turn_ids) - 1
+            if isinstance(item, Call):
+                messages.append(item.message_id)
+                events.extend(self._events_of_call(item, turn.turn_id))
+                continue
+            if isinstance(item, Message):
+                messages.append(item.message_id)
+            events.append(_placed(item, turn.turn_id))
         self._closed_calls.update(turn.calls)
-        for place, event in enumerate(events):
-            if isinstance(event, Message):
-                self.turn_messages[index].append(event.message_id)
-            if place > len(turn.updates):
-                events[place] = msgspec.structs.replace(event, turn_id=turn_id)
         return events
 
-    def _events_of_call(self, call: Call) -> list[Event]:
+    def _events_of_call(self, call: Call, turn_id: str) -> list[Event]:
         provider = self.identity.provider
         events: list[Event] = [
             Message(
+                turn_id=turn_id,
                 id=self.event_id("message", call.message_id),
                 occurred_at=call.at,
                 message_id=call.message_id,
@@ -435,6 +440,7 @@ class Teller:
         if call.counted:
             events.append(
                 ModelCall(
+                    turn_id=turn_id,
                     id=self.event_id("call", call.call_id),
                     occurred_at=call.at,
                     call_id=call.call_id,
@@ -450,6 +456,7 @@ class Teller:
             if call.usage is not None:
                 events.append(
                     Usage(
+                        turn_id=turn_id,
                         id=self.event_id("usage", call.call_id),
                         occurred_at=call.ended_at or call.at,
                         call_id=call.call_id,
@@ -463,19 +470,22 @@ class Teller:
                         input_uncached_tokens=call.usage.input_uncached_tokens,
                     )
                 )
-        events.extend(call.tool_calls)
+        events.extend(_placed(asked, turn_id) for asked in call.tool_calls)
         return events
 
     def _give(self, events: Sequence[Event], *, turn: Literal["none", "closed", "open"]) -> None:
-        drafts = [codec.encode(cast("AnyEvent", event)) for event in events]
-        payloads = self._redactor.clean([draft.payload for draft in drafts])
-        self.told += len(drafts)
-        self._segments.append(
-            Segment(
-                tuple(
-                    Draft(draft.event_type, payload if len(payload) <= PAYLOAD_SIZE_BYTES_MAX else shrink(payload))
-                    for draft, payload in zip(drafts, payloads, strict=True)
-                ),
-                turn,
-            )
-        )
+        self._segments.append(Segment(drafts_of(events, self._redactor), turn))
+
+
+def _placed(event: HarnessEvent | EdgeEvent, turn_id: str) -> Event:
+    """The event in this turn; most were made in it."""
+    return event if event.turn_id == turn_id else structs.replace(event, turn_id=turn_id)
+
+
+def drafts_of(events: Sequence[Event], redactor: Redactor) -> tuple[Draft, ...]:
+    """The drafts of events: redacted, and cut where they are over the bound."""
+    payloads = redactor.clean([codec.payload_of(event) for event in events])
+    return tuple(
+        Draft(codec.code_of(event), payload if len(payload) <= PAYLOAD_SIZE_BYTES_MAX else shrink(payload))
+        for event, payload in zip(events, payloads, strict=True)
+    )

@@ -74,4 +74,4 @@ def _of_number(number: float) -> When:
 def _plausible(instant: datetime) -> When:
     if not _FIRST <= instant <= _LAST:
         return When(None, "out_of_range")
-    return When(instant.astimezone(UTC))
+    return When(instant if instant.tzinfo is UTC else instant.astimezone(UTC))
