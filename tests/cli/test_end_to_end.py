@@ -6,6 +6,7 @@ import shutil
 from collections import Counter
 from pathlib import Path
 
+import apsw
 import pyarrow as pa
 import pytest
 
@@ -180,16 +181,24 @@ def test_verify_accepts_what_nobody_touched(root: Path) -> None:
 
 
 def test_verify_finds_and_names_one_flipped_byte(copy: Path) -> None:
-    text = b"The harbour page shows every high tide"
     place = ask(copy, "SELECT partition, position FROM messages WHERE text LIKE 'The harbour page%'")[0]
     journal = DataRoot(copy).journal_file
+    connection = apsw.Connection(str(journal), flags=apsw.SQLITE_OPEN_READONLY)
+    position, count, body = connection.execute(
+        "SELECT position, n, body FROM append JOIN part USING (pid) WHERE name = ? AND position <= ?"
+        " ORDER BY position DESC LIMIT 1",
+        (place["partition"], place["position"]),
+    ).fetchone()
+    connection.close()
     content = journal.read_bytes()
-    offset = content.index(text)
-    journal.write_bytes(content[:offset] + b"t" + content[offset + 1 :])
+    offset = content.index(body[:32]) + 31
+    journal.write_bytes(content[:offset] + bytes([content[offset] ^ 1]) + content[offset + 1 :])
     said = polyc(copy, "verify", "--json")
     assert said.code == 3
     faults = json.loads(said.out)["faults"]
-    assert any(place["partition"] in fault["place"] and str(place["position"]) in fault["place"] for fault in faults)
+    found = {fault["place"].rpartition("@")[2] for fault in faults if place["partition"] in fault["place"]}
+    assert {int(at) for at in found} <= set(range(position, position + count))
+    assert found
     told = polyc(copy, "verify")
     assert told.code == 3
     assert place["partition"] in told.out.decode() + told.err
