@@ -13,9 +13,9 @@ from facts.call_ids import qualified, renumbered
 from facts.events import ApprovalDecided, ApprovalRequested
 from facts.fold import Row
 from facts.intake import utc
-from facts.turns import End
+from facts.turns import TURN, End
 
-POSITION, TURN, AT, REQUEST_ID, NATIVE = 2, 3, 4, 5, 12
+POSITION, AT, REQUEST_ID, NATIVE = 2, 4, 5, 12
 
 
 class Request(msgspec.Struct):

@@ -8,9 +8,9 @@ which they were committed: an event of another turn renames nothing, and a later
 from collections.abc import Iterable, Mapping
 
 from facts.fold import Row
-from facts.turns import End
+from facts.turns import TURN, End
 
-TURN, POSITION = 3, 2
+POSITION = 2
 
 
 def qualified(partition: str, native: str, number: int = 1) -> str | None:
@@ -48,13 +48,10 @@ def renumbered(
     ]
 
 
-def named_by_turn(
-    row: Row, native: str, *, id_column: int, uses: Mapping[str, list[str]], committed: Mapping[str, End]
-) -> Row:
-    """The row with its qualified id where turns share the native id (`uses`): each turn is a further use."""
-    turn = row[TURN]
-    if turn not in uses.get(native, ()):
+def named_by_turn(row: Row, native: str, *, id_column: int, turns: list[str], committed: Mapping[str, End]) -> Row:
+    """The row of a committed turn with its qualified id; `turns` share the native id, each is a further use of it."""
+    if row[TURN] not in turns:
         return row
-    ranked = sorted((used for used in uses[native] if used in committed), key=lambda used: committed[used].rank)
-    number = ranked.index(turn) + 1
+    ranked = sorted((turn for turn in turns if turn in committed), key=lambda turn: committed[turn].rank)
+    number = ranked.index(row[TURN]) + 1
     return (*row[:id_column], qualified(row[0], native, number), *row[id_column + 1 :])

@@ -5,8 +5,7 @@ is committed. *Judged events* (approvals, payments, refusals) are judged in what
 *Frame events* belong to the conversation and to no turn. Which type is of which sort stands in two tables below.
 """
 
-from collections.abc import Callable
-from types import MethodType
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, Final
 
 import msgspec
@@ -30,7 +29,7 @@ from facts.events import (
     WalletLink,
 )
 from facts.fold import Rows
-from facts.intake import Handle, Intake, Standing
+from facts.intake import Handlers, Intake, Standing
 from facts.judgement import JUDGED, Judgement
 from facts.messages import Messages
 from facts.model_calls import ModelCalls
@@ -41,10 +40,10 @@ from facts.sessions import Sessions
 from facts.superseding import Superseding
 from facts.tool_calls import ToolCalls, files_of
 from facts.trust import Trust
-from facts.turns import Keep, Spelling, Turns
+from facts.turns import Keep, edge_event, harness_event
 from polyc.entry import Record
 from polyc.errors import CorruptError
-from polyc.vocabulary import BY_CODE, BY_KIND
+from polyc.vocabulary import BY_KIND
 
 
 class Conversation(msgspec.Struct):
@@ -71,9 +70,9 @@ def _fresh(partition: str, incarnation: bytes) -> Conversation:
         anomalies=Anomalies(),
         judgement=Judgement.fresh(partition),
         superseding=Superseding(),
-        messages=Messages(),
-        model_calls=ModelCalls(f"{partition}:"),
-        tool_calls=ToolCalls(f"{partition}:"),
+        messages=Messages(partition, name),
+        model_calls=ModelCalls(partition, name),
+        tool_calls=ToolCalls(partition, name),
         sessions=Sessions(partition, name),
         refusals=Refusals(partition, name),
         assertions=Assertions(partition, name),
@@ -85,121 +84,144 @@ def _fresh(partition: str, incarnation: bytes) -> Conversation:
 class ConversationFold:
     """A `facts.fold.Fold` over one `conv-…` partition."""
 
-    __slots__ = ("_intake", "_partition", "_trust", "state")
+    __slots__ = ("_partition", "_state", "_trust", "intake", "keeps", "turns")
 
     def __init__(self, partition: str, trust: Trust, *, state: Conversation | None = None) -> None:
         self._partition = partition
         self._trust = trust
-        self._hold(state or _fresh(partition, b""))
+        self._state: Conversation | None = None  # made by the first record, which names the incarnation
+        if state is not None:
+            self._hold(state)
+
+    @property
+    def state(self) -> Conversation:
+        """Everything the fold knows."""
+        if self._state is None:
+            self._hold(_fresh(self._partition, b""))
+        assert self._state is not None, "held just now"
+        return self._state
 
     def _hold(self, state: Conversation) -> None:
-        self.state = state
-        self._intake = Intake(
-            self._partition,
-            self._trust,
-            standing=state.standing,
-            anomalies=state.anomalies,
-            handler_of=self._handler_of,
+        self._state = state
+        self.turns = state.judgement.turns
+        self.keeps: dict[int, Keep] = {code: keep(state) for code, keep in _KEEPS.items()}
+        self.intake = Intake(
+            self._partition, self._trust, standing=state.standing, anomalies=state.anomalies, handlers=self._HANDLERS
         )
 
-    def _handler_of(self, code: int) -> Handle | None:
-        """What takes the events of a type, bound to the state in hand."""
-        if code in _TURN_EVENTS:
-            spelling, keep = _TURN_EVENTS[code]
-            return spelling(self.state.judgement.turns, keep(self.state), self._intake)
-        if code in JUDGED:
-            return self._judge
-        method = self._FRAME_EVENTS.get(BY_CODE[code].kind) if code in BY_CODE else None
-        return None if method is None else MethodType(method, self)
+    @property
+    def position(self) -> int:
+        """The position of the last record that was applied wholly; 0 before the first."""
+        return 0 if self._state is None else self._state.standing.position
 
     def apply(self, record: Record) -> None:
         """Take the next record; CorruptError (with its place) for a poison event."""
-        if record.position == 1 and self._intake.starts(record):
-            self._hold(_fresh(self._partition, record.incarnation))
-        self._intake.take(record)
+        self.apply_all((record,))
+
+    def apply_all(self, records: Iterable[Record]) -> None:
+        """Take the next records; CorruptError (with its place) for a poison event, those before it are applied."""
+        rest = iter(records)
+        start = next(rest, None) if self._state is None else self.intake.take(rest, self)
+        while start is not None:
+            self._hold(_fresh(self._partition, start.incarnation))
+            self.intake.take((start,), self)
+            start = self.intake.take(rest, self)
 
     def _judge(self, event: Any, record: Record) -> None:
-        self.state.judgement.take(event, record, self._intake, signers=self._trust.receipt_signers)
+        self.state.judgement.take(event, record, self.intake, signers=self._trust.receipt_signers)
 
     def _opened(self, event: ConversationOpened, record: Record) -> None:
         if record.position == 1:
             self.state.sessions.opened = event
-            self._intake.open(imported=event.origin != "live")
+            self.intake.open(imported=event.origin != "live")
         else:
-            self._intake.count("repeated_marker", record)
+            self.intake.count("repeated_marker", record)
 
     def _session_updated(self, event: SessionUpdated, record: Record) -> None:
-        turns = self.state.judgement.turns
+        turns = self.turns
         if event.turn_id is not None and event.turn_id not in turns.open:
-            self._intake.count(turns.objection(event), record, turn=event.turn_id)
+            self.intake.count(turns.objection(event), record, turn=event.turn_id)
         else:
-            self.state.sessions.update(event, record.position, event.turn_id, self._intake.at)
+            self.state.sessions.update(event, record.position, event.turn_id, self.intake.at)
 
     def _linked(self, event: SessionLink, record: Record) -> None:
-        self.state.sessions.link(event, record.position, self._intake.at)
+        self.state.sessions.link(event, record.position, self.intake.at)
 
     def _superseded(self, event: Superseded, record: Record) -> None:
         self.state.superseding.supersede(event, record.position)
 
     def _refused(self, event: Refusal, record: Record) -> None:
-        uses = self.state.tool_calls.uses(event.tool_call_id or event.request_id)
-        turn = self.state.judgement.turns.claimed(event)
-        self.state.refusals.refuse(event, record.position, turn, self._intake.at, uses=uses)
+        uses = self.state.tool_calls.uses_of(event.tool_call_id or event.request_id)
+        turn = self.turns.claimed(event)
+        self.state.refusals.refuse(event, record.position, turn, self.intake.at, uses=uses)
 
     def _ceremony(self, event: WalletLink, record: Record) -> None:
-        turn = self.state.judgement.turns.claimed(event)
-        self.state.refusals.wallet(event, record.position, turn, self._intake.at)
+        turn = self.turns.claimed(event)
+        self.state.refusals.wallet(event, record.position, turn, self.intake.at)
 
     def _identity(self, event: IdentityAsserted, record: Record) -> None:
-        turn = self.state.judgement.turns.claimed(event)
-        self.state.refusals.identity(event, record.position, turn, self._intake.at)
+        turn = self.turns.claimed(event)
+        self.state.refusals.identity(event, record.position, turn, self.intake.at)
 
     def _joined(self, event: ParticipantJoined, record: Record) -> None:
         join = self.state.participation.join
-        if kind := join(event, position=record.position, index=record.index, at=self._intake.at):
-            self._intake.count(kind, record)
+        if kind := join(event, position=record.position, index=record.index, at=self.intake.at):
+            self.intake.count(kind, record)
 
     def _left(self, event: ParticipantLeft, record: Record) -> None:
         leave = self.state.participation.leave
-        if kind := leave(event, position=record.position, index=record.index, at=self._intake.at):
-            self._intake.count(kind, record)
+        if kind := leave(event, position=record.position, index=record.index, at=self.intake.at):
+            self.intake.count(kind, record)
 
     def _noticed(self, event: Gap | Recovery | Erased, record: Record) -> None:
-        self.state.notices.notice(event, record.position, self._intake.at)
+        self.state.notices.notice(event, record.position, self.intake.at)
 
     def _claimed(self, event: Assertion, record: Record) -> None:
-        self.state.assertions.claim(event, record.position, self._intake.at)
+        self.state.assertions.claim(event, record.position, self.intake.at)
 
     def _tagged(self, event: SessionTag, record: Record) -> None:
-        self.state.assertions.tag(event, record.position, self._intake.at)
+        self.state.assertions.tag(event, record.position, self.intake.at)
 
-    # Which types belong to the conversation and to no turn, or need no committed one.
-    _FRAME_EVENTS: ClassVar[dict[str, Callable[..., None]]] = {
-        "conversation_opened": _opened,
-        "session_updated": _session_updated,
-        "session_link": _linked,
-        "superseded": _superseded,
-        "refusal": _refused,
-        "wallet_link": _ceremony,
-        "identity_asserted": _identity,
-        "participant_joined": _joined,
-        "participant_left": _left,
-        "gap": _noticed,
-        "recovery": _noticed,
-        "erased": _noticed,
-        "assertion": _claimed,
-        "session_tag": _tagged,
-    }
+    # What takes the events of each type: those of a turn in the spelling in which they name it; judged ones; and those
+    # that belong to the conversation and to no turn, or need no committed one.
+    _HANDLERS: ClassVar = Handlers(
+        dict.fromkeys(JUDGED, _judge)
+        | {
+            BY_KIND[kind].code: handle
+            for kind, handle in (
+                ("message", harness_event),
+                ("model_call", harness_event),
+                ("usage", harness_event),
+                ("context_snapshot", harness_event),
+                ("tool_call", edge_event),
+                ("tool_result", edge_event),
+                ("message_withheld", edge_event),
+                ("conversation_opened", _opened),
+                ("session_updated", _session_updated),
+                ("session_link", _linked),
+                ("superseded", _superseded),
+                ("refusal", _refused),
+                ("wallet_link", _ceremony),
+                ("identity_asserted", _identity),
+                ("participant_joined", _joined),
+                ("participant_left", _left),
+                ("gap", _noticed),
+                ("recovery", _noticed),
+                ("erased", _noticed),
+                ("assertion", _claimed),
+                ("session_tag", _tagged),
+            )
+        }
+    )
 
     def rows(self) -> Rows:
         """The rows of every table, as of the records applied so far: the gate is the last filter."""
         state = self.state
         turns = state.judgement.turns
-        committed = turns.committed
         name = state.standing.incarnation.hex()
-        messages, blocks, withheld = state.messages.rows(committed, state.superseding)
-        model_calls, usage, boundaries = state.model_calls.rows(committed)
-        tool_calls = state.tool_calls.rows(committed, state.superseding)
+        messages, blocks, withheld = state.messages.rows(turns, state.superseding)
+        model_calls, usage, boundaries = state.model_calls.rows(turns)
+        tool_calls = state.tool_calls.rows(turns, state.superseding)
         approvals, payments, verdicts = state.judgement.rows()
         assertions, tags = state.assertions.rows()
         origin, superseded = state.sessions.origin, state.superseding.turns
@@ -246,16 +268,16 @@ class ConversationFold:
 
 _SNAPSHOTS: Final = msgspec.msgpack.Decoder(Conversation)
 
-# Which types belong to a turn, in which spelling they name it, and which fold keeps them.
-_TURN_EVENTS: Final[dict[int, tuple[Spelling, Callable[[Conversation], Keep]]]] = {
-    BY_KIND[kind].code: (spelling, keep)
-    for kind, spelling, keep in (
-        ("message", Turns.harness_events, lambda state: state.messages.message),
-        ("model_call", Turns.harness_events, lambda state: state.model_calls.call),
-        ("usage", Turns.harness_events, lambda state: state.model_calls.usage),
-        ("context_snapshot", Turns.harness_events, lambda state: state.model_calls.boundary),
-        ("tool_call", Turns.edge_events, lambda state: state.tool_calls.call),
-        ("tool_result", Turns.edge_events, lambda state: state.tool_calls.result),
-        ("message_withheld", Turns.edge_events, lambda state: state.messages.withhold),
+# Which types belong to a turn, and which fold keeps them.
+_KEEPS: Final[dict[int, Callable[[Conversation], Keep]]] = {
+    BY_KIND[kind].code: keep
+    for kind, keep in (
+        ("message", lambda state: state.messages.message),
+        ("model_call", lambda state: state.model_calls.call),
+        ("usage", lambda state: state.model_calls.usage),
+        ("context_snapshot", lambda state: state.model_calls.boundary),
+        ("tool_call", lambda state: state.tool_calls.call),
+        ("tool_result", lambda state: state.tool_calls.result),
+        ("message_withheld", lambda state: state.messages.withhold),
     )
 }

@@ -4,6 +4,7 @@ Which partition folds into what stands in one table; an event that stands in a p
 as misplaced. The journal's notices may stand in any of them.
 """
 
+from collections.abc import Iterable
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
@@ -12,7 +13,7 @@ from facts.anomalies import Anomalies
 from facts.budgets import Budgets
 from facts.events import Erased, Gap, Recovery
 from facts.fold import Rows
-from facts.intake import Handle, Intake, Standing
+from facts.intake import Handlers, Intake, Standing
 from facts.keys import SignerKeys
 from facts.notices import Notices
 from facts.place import Place
@@ -21,7 +22,7 @@ from facts.registry import Credentials, Imports, Personas, Prices, Routines, Wal
 from facts.trust import Trust
 from polyc.entry import Record
 from polyc.errors import CorruptError
-from polyc.vocabulary import BY_CODE
+from polyc.vocabulary import BY_KIND
 
 
 class Registry(Protocol):
@@ -88,32 +89,35 @@ class DeploymentFold:
 
     def _hold(self, standing: Standing, anomalies: Anomalies, notices: Notices, registry: Registry) -> None:
         self._anomalies, self._notices, self._registry = anomalies, notices, registry
-        self._intake = Intake(
-            self._partition, self._trust, standing=standing, anomalies=anomalies, handler_of=self._handler_of
-        )
+        handlers = _HANDLERS[self._kind.prefix]
+        self._intake = Intake(self._partition, self._trust, standing=standing, anomalies=anomalies, handlers=handlers)
 
-    def _handler_of(self, code: int) -> Handle | None:
-        known = BY_CODE.get(code)
-        if known is None:
-            return None
-        if known.kind in NOTICES:
-            return self._noticed
-        return self._register if known.kind in self._kind.events else None
+    @property
+    def position(self) -> int:
+        """The position of the last record that was applied wholly; 0 before the first."""
+        return self._intake.standing.position
 
     def apply(self, record: Record) -> None:
         """Take the next record; CorruptError (with its place) for a poison event."""
-        if record.position == 1 and self._intake.starts(record):
-            name = record.incarnation.hex()
-            self._hold(Standing(record.incarnation), Anomalies(), Notices(self._partition, name), self._kind.fold())
-        self._intake.take(record)
+        self.apply_all((record,))
 
-    def _register(self, event: Any, record: Record) -> None:
+    def apply_all(self, records: Iterable[Record]) -> None:
+        """Take the next records; CorruptError (with its place) for a poison event, those before it are applied."""
+        rest = iter(records)
+        while (start := self._intake.take(rest, self)) is not None:
+            name = start.incarnation.hex()
+            self._hold(Standing(start.incarnation), Anomalies(), Notices(self._partition, name), self._kind.fold())
+            self._intake.take((start,), self)
+
+    def register(self, event: Any, record: Record) -> None:
+        """Take an event of the partition's own kind."""
         intake = self._intake
         place = Place(self._partition, intake.incarnation, record.position, record.index, intake.at)
         if kind := self._registry.apply(event, place):
             intake.count(kind, record)
 
-    def _noticed(self, event: Gap | Recovery | Erased, record: Record) -> None:
+    def noticed(self, event: Gap | Recovery | Erased, record: Record) -> None:
+        """Take a notice of the journal."""
         self._notices.notice(event, record.position, self._intake.at)
 
     def rows(self) -> Rows:
@@ -142,3 +146,11 @@ class DeploymentFold:
             raise CorruptError("snapshot of another partition", place=partition, kind="snapshot")
         fold._hold(*state)
         return fold
+
+
+def _handlers(kind: Kind) -> Handlers:
+    own = {BY_KIND[name].code: DeploymentFold.register for name in kind.events}
+    return Handlers(own | {BY_KIND[name].code: DeploymentFold.noticed for name in NOTICES})
+
+
+_HANDLERS: Final = {kind.prefix: _handlers(kind) for kind in (*KINDS, _OTHER)}

@@ -1,14 +1,13 @@
-"""The door of every fold: records in order, from keys that may author them, decoded once, handed to their route.
+"""The door of every fold: records in order, from keys that may author them, decoded once, handed to their handler.
 
 What folds into nothing — an unknown type, an author without the role at the record's log index (ruling 3), an erased
 payload, a type that does not belong in this partition — is counted as an anomaly. A gap or a payload that does not
-fit its type is a fault of the partition: CorruptError, with the place named.
+fit its type is a fault of the partition: CorruptError, with the place named, and the fold stands at the record before.
 The importer's key counts only in a partition whose first event declares an imported origin.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -23,13 +22,11 @@ from polyc.vocabulary import BY_CODE, BY_KIND, PARTITION_ROLES, may_author
 OPENED: Final = BY_KIND["conversation_opened"].code
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _FOREVER: Final = 2**63
-_NOTHING: Final[frozenset[int]] = frozenset()
-_OPENING: Final = frozenset({OPENED})
 
-Handle = Callable[[Any, Record], None]
-_Decode = Callable[[Any], Any]
-# How a type of a key's events is taken: at log indexes in [first, end), decoded so, handled so.
-_Route = tuple[int, int, _Decode, Handle]
+Handle = Callable[[Any, Any, Record], None]  # of a fold: takes the event of a record
+_Routes = Mapping[int, tuple[Callable[[Any], Any], Handle]]  # how an event type is decoded and taken
+_Admitted = tuple[int, int, _Routes]  # the log indexes [first, end) in which a key's events count, and their routes
+_NOBODY: Final[_Admitted] = (0, 0, {})
 
 
 def instant(us: int) -> datetime:
@@ -52,18 +49,46 @@ def utc(at: datetime | None) -> datetime | None:
 
 
 class Standing(msgspec.Struct):
-    """Where the fold stands in its partition."""
+    """Where the fold stands in its partition: `position` is that of the last record taken wholly."""
 
     incarnation: bytes = b""
     position: int = 0
     imported: bool = False
 
 
+class Handlers:
+    """What takes the events of each type in one kind of fold; made once, at import."""
+
+    __slots__ = ("_handlers", "_routes")
+
+    def __init__(self, handlers: Mapping[int, Handle]) -> None:
+        self._handlers = handlers
+        self._routes: dict[tuple[str, str], _Routes] = {}  # by role and prefix: a few dozen
+
+    def __contains__(self, event_type: int) -> bool:
+        return event_type in self._handlers
+
+    def authored(self, role: str, prefix: str) -> _Routes:
+        """How the types are taken that a role may author in the partitions with this prefix of `PARTITION_ROLES`."""
+        routes = self._routes.get((role, prefix))
+        if routes is None:
+            routes = self._routes[role, prefix] = {
+                code: (DECODERS[code].decode, handle)
+                for code, handle in self._handlers.items()
+                if may_author(role, code=code, partition=prefix)
+            }
+        return routes
+
+
 class Intake:
-    """Takes the records of one partition and hands each event to the handler of its type, with its record."""
+    """Takes the records of one incarnation and hands each event to the handler of its type, with its record.
+
+    The handlers are functions of the fold, which is passed in: nothing here refers back to it, so that a fold that
+    is dropped is freed at once, without the cycle collector.
+    """
 
     __slots__ = (
-        "_anomalies", "_at_us", "_handler_of", "_passing", "_prefix", "_routes", "_trust",
+        "_anomalies", "_at_us", "_handlers", "_passing", "_prefix", "_trust",
         "at", "incarnation", "partition", "standing",
     )  # fmt: skip
 
@@ -74,61 +99,70 @@ class Intake:
         *,
         standing: Standing,
         anomalies: Anomalies,
-        handler_of: Callable[[int], Handle | None],
+        handlers: Handlers,
         passing: bool = False,
     ) -> None:
         self.partition = partition
         self.standing = standing
         self.incarnation = standing.incarnation.hex()
         self.at = _EPOCH
-        self._anomalies = anomalies
         self._at_us = 0
+        self._anomalies = anomalies
         self._trust = trust
-        self._handler_of = handler_of  # of a type that belongs in this partition
+        self._handlers = handlers  # of the types that belong in this partition
         self._passing = passing  # types without a handler are passed over, not counted
-        self._prefix: str | None = None  # the partition's in `PARTITION_ROLES`, looked up when first asked for
-        self._routes: dict[bytes, dict[int, _Route]] = {}  # by key and type, made when first met
+        self._prefix = next(prefix for prefix, _ in PARTITION_ROLES if partition.startswith(prefix))
 
-    def starts(self, record: Record) -> bool:
-        """Whether the record is the first of an incarnation other than the one in hand."""
-        return record.position == 1 and record.incarnation != self.standing.incarnation
+    def take(self, records: Iterable[Record], fold: object) -> Record | None:
+        """Take records in order, repeats passed over, up to one that starts another incarnation; hand that one back.
 
-    def take(self, record: Record) -> None:
-        """Take the next record; each once, repeats are passed over."""
+        The hot path of every replay: what does not change from record to record is looked up before the loop. What
+        a key may author is looked up anew in every call, so that a ring that learns of a revocation is heeded.
+        """
         standing = self.standing
-        position = standing.position + 1
-        if record.position != position or record.incarnation != standing.incarnation:
-            self._out_of_order(record)
-            return
-        standing.position = position
-        recorded_at_us = record.recorded_at_us
-        if recorded_at_us != self._at_us:
-            self._at_us = recorded_at_us
-            self.at = instant(recorded_at_us)
+        incarnation, following = standing.incarnation, standing.position + 1
+        admitted: dict[bytes, _Admitted] = {}
+        key_id: bytes | None = None
+        first, end, routes = _NOBODY
         try:
-            first, end, decode, handle = self._routes[record.key_id][record.event_type]
-        except KeyError:
-            route = self._route(record)
-            if route is None:
-                return
-            first, end, decode, handle = route
-        if not first <= record.index < end:
-            self.count("unauthorised", record)
-            return
-        try:
-            event = decode(record.payload)
-        except MALFORMED:
-            raise malformed(record.event_type, place=f"{self.partition}@{record.position}") from None
-        except TypeError:
-            assert record.payload is None, "only an erased payload is not bytes"
-            self.count("erased", record)
-            return
-        handle(event, record)
+            for record in records:
+                if record.position != following or record.incarnation != incarnation:
+                    if record.incarnation == incarnation and record.position < following:
+                        continue
+                    if record.position == 1:
+                        return record
+                    raise self._gap(record, following)
+                if record.recorded_at_us != self._at_us:
+                    self._at_us = record.recorded_at_us
+                    self.at = instant(self._at_us)
+                if record.key_id != key_id:
+                    key_id = record.key_id
+                    if key_id not in admitted:
+                        admitted[key_id] = self._admit(key_id, opening=following == 1)
+                    first, end, routes = admitted[key_id]
+                    if following == 1:  # the first event says whose the others may be
+                        key_id = None
+                        admitted.clear()
+                route = routes.get(record.event_type)
+                if route is None or not first <= record.index < end:
+                    self._turn_away(record)
+                elif record.payload is None:
+                    self.count("erased", record)
+                else:
+                    decode, handle = route
+                    try:
+                        event = decode(record.payload)
+                    except MALFORMED:
+                        raise malformed(record.event_type, place=f"{self.partition}@{record.position}") from None
+                    handle(fold, event, record)
+                following += 1
+        finally:
+            standing.position = following - 1
+        return None
 
     def open(self, *, imported: bool) -> None:
         """The first event has declared where the conversation comes from."""
         self.standing.imported = imported
-        self._routes.clear()
 
     def count(self, kind: str, record: Record, *, turn: str | None = None) -> None:
         """Count a record that folds into nothing, or that is odd."""
@@ -136,38 +170,23 @@ class Intake:
         detail = str(record.event_type) if known is None else known.kind
         self._anomalies.count(kind, detail, position=record.position, at=self.at, turn=turn)
 
-    def _out_of_order(self, record: Record) -> None:
-        standing = self.standing
-        if record.incarnation == standing.incarnation and record.position <= standing.position:
-            return
-        expected = f"expected position {standing.position + 1} of the incarnation in hand"
-        raise CorruptError(expected, place=f"{self.partition}@{record.position}", kind="order")
+    def _gap(self, record: Record, following: int) -> CorruptError:
+        expected = f"expected position {following} of the incarnation in hand"
+        return CorruptError(expected, place=f"{self.partition}@{record.position}", kind="order")
 
-    def _route(self, record: Record) -> _Route | None:
-        """How the record's type is taken when its key may author it; None, and counted, when it folds into nothing."""
-        code = record.event_type
-        handle = self._handler_of(code)
-        key = self._trust.keys.get(record.key_id)
-        if handle is not None and key is not None and code in self._authored(key.role):
-            end = _FOREVER if key.to_index is None else key.to_index
-            route = (key.from_index, end, DECODERS[code].decode, handle)
-            if record.position > 1:  # what the first record may be differs
-                self._routes.setdefault(record.key_id, {})[code] = route
-            return route
-        if not (self._passing and handle is None):
-            misfit = "misplaced" if handle is None else "unauthorised"
-            self.count(misfit if code in BY_CODE else "unknown_event", record)
-        return None
+    def _turn_away(self, record: Record) -> None:
+        """Count a record whose type does not belong here, or whose key may not author it."""
+        if record.event_type in self._handlers:
+            self.count("unauthorised", record)
+        elif not self._passing:
+            self.count("misplaced" if record.event_type in BY_CODE else "unknown_event", record)
 
-    def _authored(self, role: str) -> frozenset[int]:
-        if role == "importer" and self.partition.startswith("conv-") and not self.standing.imported:
-            return _OPENING if self.standing.position == 1 else _NOTHING
-        if self._prefix is None:
-            self._prefix = next(prefix for prefix, _ in PARTITION_ROLES if self.partition.startswith(prefix))
-        return _authored(role, self._prefix)
-
-
-@lru_cache(maxsize=256)
-def _authored(role: str, prefix: str) -> frozenset[int]:
-    """The types that a role may author in the partitions with this prefix of `PARTITION_ROLES`."""
-    return frozenset(code for code in DECODERS if may_author(role, code=code, partition=prefix))
+    def _admit(self, key_id: bytes, *, opening: bool) -> _Admitted:
+        """What a key may author; of an importer's the first event, and the others when that has declared an import."""
+        key = self._trust.keys.get(key_id)
+        if key is None:
+            return _NOBODY
+        routes = self._handlers.authored(key.role, self._prefix)
+        if key.role == "importer" and self.partition.startswith("conv-") and not self.standing.imported:
+            routes = {OPENED: routes[OPENED]} if opening and OPENED in routes else {}
+        return key.from_index, _FOREVER if key.to_index is None else key.to_index, routes

@@ -73,6 +73,8 @@ class Judgement(msgspec.Struct):
 
     def rows(self) -> tuple[list[Row], list[Row], list[Row]]:
         """The rows of `approvals`, `payments` and `settlement_verdicts` in committed turns."""
+        if not (self.approvals.requests or self.payments.verdicts):
+            return [], [], []
         committed = self.turns.committed
         approvals = self.approvals.rows(committed)
         shown = {row[2]: row[REQUEST_ID] for row in approvals}

@@ -4,7 +4,7 @@ One row a message: of several events with one message id in one turn the last co
 withheld, in its own event or by `message_withheld`, leaves `messages` and `blocks` and stands in `messages_withheld`.
 """
 
-from collections.abc import Container, Iterator
+from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
@@ -13,10 +13,11 @@ from facts.events import Message, MessageWithheld
 from facts.fold import Row
 from facts.intake import utc
 from facts.superseding import Superseding
+from facts.turns import TURN, Turns
 
-# Places of columns in a row of `messages`, for the folds that read rows.
-TURN, MESSAGE_ID, ROLE, MATERIAL, KIND, TEXT, OCCURRED_AT, WORDS, SUPERSEDED = 3, 5, 7, 8, 9, 12, 13, 14, 15
-
+# Places of columns in a row of `messages` and of `blocks`, for the folds that read rows.
+POSITION, MESSAGE_ID, ROLE, MATERIAL, KIND, TEXT, OCCURRED_AT, WORDS, SUPERSEDED = 2, 5, 7, 8, 9, 12, 13, 14, 15
+MESSAGE_OF_BLOCK, TYPE_OF_BLOCK = 6, 8
 
 _SAID: Final = ("text", "code")
 _SPACES: Final = bytes(32 if chr(byte).isspace() else 97 for byte in range(128)) + bytes(128)
@@ -25,20 +26,59 @@ _SPACES: Final = bytes(32 if chr(byte).isspace() else 97 for byte in range(128))
 class Messages(msgspec.Struct):
     """The messages of one incarnation of a conversation, of all turns."""
 
-    entries: list[tuple[Row, list[Row]] | None] = []  # a message's row and its blocks' rows; None = replaced
-    latest: dict[str, dict[str, int]] = {}  # turn -> message id -> its last entry
+    partition: str
+    incarnation: str
+    entries: list[Row] = []
+    blocks: list[Row] = []
+    latest: dict[str, dict[str, int]] = {}  # turn -> message id -> the position of its last event
+    replaced: set[int] = set()  # positions of events that a later one with their message id replaced
     withheld: dict[str, dict[str, str]] = {}  # turn -> message id -> reason
 
-    def message(self, event: Message, place: Row) -> None:
+    def message(self, event: Message, position: int, turn: str, at: datetime) -> None:
         """Take a message of an open turn."""
-        partition, incarnation, position, turn, at = place  # a tuple in one piece is made 3× faster than from `*place`
-        message_id, kind = event.message_id, event.kind
-        blocks: list[Row] = []
+        message_id = event.message_id
+        latest = self.latest.get(turn)
+        if latest is None:
+            latest = self.latest[turn] = {}
+        elif message_id in latest:
+            self.replaced.add(latest[message_id])
+        latest[message_id] = position
+        words, kind = self._take_blocks(event, position, turn, at)
+        occurred_at = event.occurred_at
+        if occurred_at is not None and occurred_at.tzinfo is not UTC:
+            occurred_at = utc(occurred_at)
+        self.entries.append(
+            (
+                self.partition,
+                self.incarnation,
+                position,
+                turn,
+                at,
+                message_id,
+                event.parent_message_id,
+                event.role,
+                event.material_origin,
+                kind,
+                event.author,
+                event.model,
+                words,
+                occurred_at,
+                word_count(words) if words else 0,
+                event.superseded,
+                event.time_flag,
+            )
+        )
+        if event.withheld is not None:
+            self.withheld.setdefault(turn, {})[message_id] = event.withheld
+
+    def _take_blocks(self, event: Message, position: int, turn: str, at: datetime) -> tuple[str | None, str]:
+        """Take a message's blocks; returns its text and its kind."""
+        partition, incarnation, message_id = self.partition, self.incarnation, event.message_id
         said: list[str] = []
         thought: list[str] = []
         for index, block in enumerate(event.blocks):
             what, text = block.type, block.text
-            blocks.append(
+            self.blocks.append(
                 (
                     partition,
                     incarnation,
@@ -61,74 +101,34 @@ class Messages(msgspec.Struct):
                     said.append(text)
                 elif what == "thinking":
                     thought.append(text)
-        if thought and not said:
-            kind, said = "thinking", thought
-        words = "\n\n".join(said) if said else None
-        row = (
-            partition,
-            incarnation,
-            position,
-            turn,
-            at,
-            message_id,
-            event.parent_message_id,
-            event.role,
-            event.material_origin,
-            kind,
-            event.author,
-            event.model,
-            words,
-            utc(event.occurred_at),
-            word_count(words) if words else 0,
-            event.superseded,
-            event.time_flag,
-        )
-        self._keep(row, blocks, turn, message_id)
-        if event.withheld is not None:
-            self.withheld.setdefault(turn, {})[message_id] = event.withheld
+        if said:
+            return "\n\n".join(said), event.kind
+        return ("\n\n".join(thought), "thinking") if thought else (None, event.kind)
 
-    def _keep(self, row: Row, blocks: list[Row], turn: str, message_id: str) -> None:
-        """Note a message and its blocks in the place of an earlier one of this id in its turn."""
-        entries = self.entries
-        latest = self.latest.get(turn)
-        if latest is None:
-            latest = self.latest[turn] = {}
-        elif message_id in latest:
-            entries[latest[message_id]] = None
-        latest[message_id] = len(entries)
-        entries.append((row, blocks))
-
-    def withhold(self, event: MessageWithheld, place: Row) -> None:
+    def withhold(self, event: MessageWithheld, _position: int, turn: str, _at: datetime) -> None:
         """Take the mark that a message of this very turn was never sent."""
-        self.withheld.setdefault(place[TURN], {})[event.message_id] = event.reason
+        self.withheld.setdefault(turn, {})[event.message_id] = event.reason
 
-    def rows(self, committed: Container[str], superseding: Superseding) -> tuple[list[Row], list[Row], list[Row]]:
+    def rows(self, turns: Turns, superseding: Superseding) -> tuple[list[Row], list[Row], list[Row]]:
         """The rows of `messages`, `blocks` and `messages_withheld` in committed turns."""
-        if not (self.withheld or superseding.messages or superseding.turns):
-            entries = [entry for entry in self.entries if entry is not None and entry[0][TURN] in committed]
-            return [row for row, _ in entries], [block for _, parts in entries for block in parts], []
-        shown: list[Row] = []
-        blocks: list[Row] = []
-        hidden: list[Row] = []
-        for row, parts in self._committed(committed, superseding):
-            reason = self.withheld[row[TURN]].get(row[MESSAGE_ID]) if row[TURN] in self.withheld else None
-            if reason is None:
-                shown.append(row)
-                blocks += parts
-            else:
-                hidden.append((*row, reason))
-        return shown, blocks, hidden
+        rows, blocks = turns.shown(self.entries), turns.shown(self.blocks)
+        if self.replaced:
+            rows = [row for row in rows if row[POSITION] not in self.replaced]
+            blocks = [row for row in blocks if row[POSITION] not in self.replaced]
+        if superseding.messages or superseding.turns:
+            rows = [_marked(row, superseding) for row in rows]
+        if not self.withheld:
+            return rows, blocks, []
+        reasons = {row[POSITION]: self.withheld.get(row[TURN], {}).get(row[MESSAGE_ID]) for row in rows}
+        hidden = [(*row, reasons[row[POSITION]]) for row in rows if reasons[row[POSITION]] is not None]
+        shown = [row for row in rows if reasons[row[POSITION]] is None]
+        return shown, [row for row in blocks if reasons[row[POSITION]] is None], hidden
 
-    def _committed(self, committed: Container[str], superseding: Superseding) -> Iterator[tuple[Row, list[Row]]]:
-        marks = bool(superseding.messages or superseding.turns)
-        for entry in self.entries:
-            if entry is None or entry[0][TURN] not in committed:
-                continue
-            row, blocks = entry
-            if marks and superseding.covers(row[2], turn=row[TURN], message=row[MESSAGE_ID]):
-                yield (*row[:SUPERSEDED], True, *row[SUPERSEDED + 1 :]), blocks
-            else:
-                yield row, blocks
+
+def _marked(row: Row, superseding: Superseding) -> Row:
+    if not superseding.covers(row[POSITION], turn=row[TURN], message=row[MESSAGE_ID]):
+        return row
+    return (*row[:SUPERSEDED], True, *row[SUPERSEDED + 1 :])
 
 
 def word_count(text: str) -> int:

@@ -8,7 +8,7 @@ from facts.fold import Fold
 from facts.trust import Trust
 
 FOLD_VERSION: Final = (
-    "2"  # changes whenever the rows of any log could change: snapshots and artifacts of another version are rebuilt
+    "3"  # changes whenever the rows of any log could change: snapshots and artifacts of another version are rebuilt
 )
 
 

@@ -10,9 +10,12 @@ incremental: give it what is new of a partition (`next_position` tells from wher
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Final
+from itertools import groupby
+from operator import attrgetter
+from typing import Any, ClassVar, Final
 
 import msgspec
 
@@ -20,16 +23,18 @@ from facts.anomalies import Anomalies
 from facts.budgets import AMOUNT_OF_RESERVATION, REFERENCE, STATUS
 from facts.deployment import DeploymentFold
 from facts.events import ConversationOpened
-from facts.intake import OPENED, Handle, Intake, Standing
+from facts.intake import OPENED, Handlers, Intake, Standing
 from facts.judgement import JUDGED, Judgement
 from facts.receipts import canonical_account
 from facts.registry import base_units
 from facts.settlement import Verdict
 from facts.trust import Trust
 from polyc.entry import Record
+from polyc.errors import CorruptError
 
 SPEND_PREFIX: Final = "spend-"
 CONVERSATION_PREFIX: Final = "conv-"
+_partition_of: Final = attrgetter("partition")
 _PLAIN: Final = re.compile(r"(?!x-)[a-z0-9-]{1,64}")
 
 
@@ -53,40 +58,50 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
 class _Conversation:
     """The judged part of one conversation; other events are passed over undecoded."""
 
-    __slots__ = ("_intake", "_judgement", "_seen", "_trust")
+    __slots__ = ("_earlier", "_intake", "_judgement", "_partition", "_seen", "_trust")
 
     def __init__(self, partition: str, trust: Trust) -> None:
+        self._partition = partition
         self._trust = trust
-        self._hold(partition, Standing())
+        self._earlier: list[Settled] = []  # of incarnations before this one, not yet told
+        self._hold(Standing())
 
-    def _hold(self, partition: str, standing: Standing) -> None:
-        self._judgement = Judgement.fresh(partition)
+    def _hold(self, standing: Standing) -> None:
+        self._judgement = Judgement.fresh(self._partition)
         self._seen = 0
         self._intake = Intake(
-            partition,
+            self._partition,
             self._trust,
             standing=standing,
             anomalies=Anomalies(),
-            handler_of=self._handler_of,
+            handlers=self._HANDLERS,
             passing=True,
         )
 
-    def _handler_of(self, code: int) -> Handle | None:
-        if code == OPENED:
-            return self._opened
-        return self._judge if code in JUDGED else None
+    @property
+    def position(self) -> int:
+        """The position of the last record that was applied wholly; 0 before the first."""
+        return self._intake.standing.position
 
-    def apply(self, record: Record) -> Iterator[Settled]:
-        """Take the next record; yields what it settles."""
-        if record.position == 1 and self._intake.starts(record):
-            self._hold(record.partition, Standing(record.incarnation))
-        self._intake.take(record)
+    def apply_all(self, records: Iterable[Record]) -> None:
+        """Take the next records; CorruptError for a poison event, those before it are applied."""
+        rest = iter(records)
+        while (start := self._intake.take(rest, self)) is not None:
+            self._earlier += self._new()
+            self._hold(Standing(start.incarnation))
+            self._intake.take((start,), self)
+
+    def news(self) -> list[Settled]:
+        """What was settled since this was asked last."""
+        found = self._earlier + self._new()
+        self._earlier = []
+        return found
+
+    def _new(self) -> list[Settled]:
         verdicts = self._judgement.payments.verdicts
-        while self._seen < len(verdicts):
-            verdict = verdicts[self._seen]
-            self._seen += 1
-            if verdict.verdict == "settled":
-                yield self._settled(verdict)
+        new = [self._settled(verdict) for verdict in verdicts[self._seen :] if verdict.verdict == "settled"]
+        self._seen = len(verdicts)
+        return new
 
     def _judge(self, event: Any, record: Record) -> None:
         self._judgement.take(event, record, self._intake, signers=self._trust.receipt_signers)
@@ -94,6 +109,8 @@ class _Conversation:
     def _opened(self, event: ConversationOpened, record: Record) -> None:
         if record.position == 1:
             self._intake.open(imported=event.origin != "live")
+
+    _HANDLERS: ClassVar = Handlers(dict.fromkeys(JUDGED, _judge) | {OPENED: _opened})
 
     def _settled(self, verdict: Verdict) -> Settled:
         payments, turns = self._judgement.payments, self._judgement.turns
@@ -118,13 +135,18 @@ class _Conversation:
 
 
 class Spending:
-    """What was spent, kept up to date record by record; conversations and `spend-…` partitions alike."""
+    """What was spent, kept up to date record by record; conversations and `spend-…` partitions alike.
+
+    A poison event stops its own partition; the others go on. What a stopped partition would have said is unknown, so
+    every answer that could need it is refused: CorruptError with the place of the event.
+    """
 
     def __init__(self, trust: Trust) -> None:
         self._trust = trust
         self._conversations: dict[str, _Conversation] = {}
         self._reservations: dict[str, DeploymentFold] = {}
         self._positions: dict[str, int] = {}
+        self._faults: dict[str, CorruptError] = {}
         self._settled: dict[str, Settled] = {}  # by what settles once: the first in the log counts
 
     def next_position(self, partition: str) -> int:
@@ -133,27 +155,44 @@ class Spending:
 
     def take(self, records: Iterable[Record]) -> None:
         """Take new records, each partition's in order; partitions without payments or reservations are passed over."""
-        for record in records:
-            if record.partition.startswith(CONVERSATION_PREFIX):
-                self._converse(record)
-            elif record.partition.startswith(SPEND_PREFIX):
-                self._reserve(record)
-            self._positions[record.partition] = record.position
+        for partition, run in groupby(records, key=_partition_of):
+            if partition in self._faults:
+                deque(run, maxlen=0)
+            elif partition.startswith(CONVERSATION_PREFIX):
+                self._converse(partition, run)
+            elif partition.startswith(SPEND_PREFIX):
+                self._reserve(partition, run)
+            else:
+                self._positions[partition] = deque(run, maxlen=1)[0].position
 
-    def _converse(self, record: Record) -> None:
-        conversation = self._conversations.get(record.partition)
+    def _converse(self, partition: str, records: Iterable[Record]) -> None:
+        conversation = self._conversations.get(partition)
         if conversation is None:
-            conversation = self._conversations[record.partition] = _Conversation(record.partition, self._trust)
-        for fact in conversation.apply(record):
+            conversation = self._conversations[partition] = _Conversation(partition, self._trust)
+        self._apply(conversation, partition, records)
+        for fact in conversation.news():
             known = self._settled.get(fact.nonce)
             if known is None or fact.index < known.index:
                 self._settled[fact.nonce] = fact
 
-    def _reserve(self, record: Record) -> None:
-        fold = self._reservations.get(record.partition)
+    def _reserve(self, partition: str, records: Iterable[Record]) -> None:
+        fold = self._reservations.get(partition)
         if fold is None:
-            fold = self._reservations[record.partition] = DeploymentFold(record.partition, self._trust)
-        fold.apply(record)
+            fold = self._reservations[partition] = DeploymentFold(partition, self._trust)
+        self._apply(fold, partition, records)
+
+    def _apply(self, fold: _Conversation | DeploymentFold, partition: str, records: Iterable[Record]) -> None:
+        try:
+            fold.apply_all(records)
+        except CorruptError as error:
+            self._faults[partition] = error
+        self._positions[partition] = fold.position
+
+    def _vouch(self, partitions: Iterable[str]) -> None:
+        """Refuse an answer that needs a stopped partition."""
+        for partition in partitions:
+            if partition in self._faults:
+                raise self._faults[partition]
 
     def payments(
         self,
@@ -166,6 +205,7 @@ class Spending:
         since: datetime | None = None,
     ) -> list[Settled]:
         """The settled payments that fit every given condition, in log order; `since` is a time of record."""
+        self._vouch(self._conversations if partition is None else (partition,))
         payer = None if payer is None else canonical_account(payer)
         wanted = {"asset": asset, "network": network, "partition": partition, "persona": persona, "payer": payer}
         tests = [(name, value) for name, value in wanted.items() if value is not None]
@@ -182,6 +222,7 @@ class Spending:
 
         A reservation whose payment is already known to be settled counts as that payment and not again.
         """
+        self._vouch((spend_partition(subject),))
         fold = self._reservations.get(spend_partition(subject))
         paid = {fact.reservation_id for fact in self._settled.values()}
         totals: dict[tuple[str, str], int] = {}

@@ -81,12 +81,9 @@ class Sessions(msgspec.Struct):
             return []
         said, position, at = self._said(committed)
         opened = self.opened
-        live = [row for row in messages if not row[m.SUPERSEDED]]
-        times = [row[m.OCCURRED_AT] for row in messages] + [row[t.OCCURRED_AT] for row in calls]
-        times += [end.completed_at for end in committed.values()]
-        times += [turns.starts[turn].started_at for turn in committed]
-        known = [time for time in times if time is not None]
+        times = sorted(_times(turns, messages, calls))
         durations = [ms for ms in map(turns.duration_ms, committed) if ms is not None]
+        called = [row for row in calls if row[t.BLOCK_TYPE] == "call"]
         return [
             (
                 self.partition,
@@ -102,12 +99,12 @@ class Sessions(msgspec.Struct):
                 said["repo"],
                 said["cwd"],
                 said["git_branch"],
-                min(known, default=None),
-                max(known, default=None),
+                times[0] if times else None,
+                times[-1] if times else None,
                 len(committed),
-                *_counts(live),
-                *_features(live, blocks, calls),
-                sum(1 for row in calls if row[t.BLOCK_TYPE] == "call" and not row[t.SUPERSEDED]),
+                *_counts(messages),
+                *_features(messages, blocks, called),
+                len([row for row in called if not row[t.SUPERSEDED]]),
                 sum(durations) if durations else None,
                 self.parent,
                 self.root,
@@ -132,42 +129,52 @@ class Sessions(msgspec.Struct):
         return said, position, at
 
 
-def _counts(rows: list[Row]) -> tuple[int, ...]:
-    """message_count and its parts, word_count and its parts, in the catalog's order."""
-    words = dict.fromkeys(ROLES, 0)
-    roles = [row[m.ROLE] for row in rows]
-    by_role = [roles.count(role) for role in ROLES]
-    for row in rows:
-        words[row[m.ROLE]] += row[m.WORDS]
-    authored = [row[m.WORDS] for row in rows if row[m.MATERIAL] == "human_authored"]
+def _times(turns: Turns, messages: list[Row], calls: list[Row]) -> list[datetime]:
+    """Every time that a message, a call or a marker of a committed turn names."""
+    times = [time for row in messages if (time := row[m.OCCURRED_AT]) is not None]
+    times += [time for row in calls if (time := row[t.OCCURRED_AT]) is not None]
+    times += [time for end in turns.committed.values() if (time := end.completed_at) is not None]
+    times += [time for turn in turns.committed if (time := turns.starts[turn].started_at) is not None]
+    return times
+
+
+def _counts(messages: list[Row]) -> tuple[int, ...]:
+    """message_count and its parts, word_count and its parts, in the catalog's order; of the live path."""
+    words: dict[str, list[int]] = {role: [] for role in ROLES}  # of each message
+    authored: list[int] = []
+    for row in messages:
+        if row[m.SUPERSEDED]:
+            continue
+        words[row[m.ROLE]].append(row[m.WORDS])
+        if row[m.MATERIAL] == "human_authored":
+            authored.append(row[m.WORDS])
+    user, *others = map(len, words.values())
+    total = sum(map(sum, words.values()))
     return (
-        len(rows),
-        by_role[0],
-        len(authored),
-        *by_role[1:],
-        sum(words.values()),
-        words["user"],
-        sum(authored),
-        words["assistant"],
-    )
+        user + sum(others), user, len(authored), *others,
+        total, sum(words["user"]), sum(authored), sum(words["assistant"]),
+    )  # fmt: skip
 
 
-def _features(rows: list[Row], blocks: list[Row], calls: list[Row]) -> tuple[int, int, int]:
-    """How many messages carry a tool call, thinking, a paste."""
-    using = {row[t.MESSAGE_ID] for row in calls if row[t.BLOCK_TYPE] == "call"}
-    thinking: set[Any] = set()
-    for block in blocks:
-        kind = block[8]
-        if kind == "tool_use":
-            using.add(block[6])
-        elif kind == "thinking":
-            thinking.add(block[6])
+def _features(messages: list[Row], blocks: list[Row], called: list[Row]) -> tuple[int, int, int]:
+    """How many messages of the live path carry a tool call, thinking, a paste."""
+    using = {row[t.MESSAGE_ID] for row in called}
+    thinking: set[str] = set()
+    for row in blocks:
+        if row[m.TYPE_OF_BLOCK] == "tool_use":
+            using.add(row[m.MESSAGE_OF_BLOCK])
+        elif row[m.TYPE_OF_BLOCK] == "thinking":
+            thinking.add(row[m.MESSAGE_OF_BLOCK])
     uses = thoughts = pastes = 0
-    for row in rows:
-        message_id = row[m.MESSAGE_ID]
-        uses += message_id in using
-        thoughts += message_id in thinking or row[m.KIND] == "thinking"
-        pastes += row[m.MATERIAL] == "human_authored" and _is_paste(row[m.TEXT])
+    for row in messages:
+        if row[m.SUPERSEDED]:
+            continue
+        if row[m.MESSAGE_ID] in using:
+            uses += 1
+        if row[m.KIND] == "thinking" or row[m.MESSAGE_ID] in thinking:
+            thoughts += 1
+        if row[m.MATERIAL] == "human_authored" and _is_paste(row[m.TEXT]):
+            pastes += 1
     return uses, thoughts, pastes
 
 

@@ -27,9 +27,9 @@ from facts.intake import instant, utc
 from facts.receipts import Receipt, ReceiptError, canonical_account, verify
 from facts.registry import base_units
 from facts.trust import ReceiptSigner
-from facts.turns import End
+from facts.turns import TURN, End
 
-TURN, AT = 3, 4
+AT: Final = 4
 ISSUE_LEEWAY: Final = timedelta(minutes=5)  # the door's own leeway for clocks: ruling 1
 
 

@@ -4,49 +4,61 @@ A call and its result are two rows that share a qualified id; nothing is cut. A 
 named; the table claims nothing about the disk.
 """
 
-from collections.abc import Mapping
+from datetime import UTC, datetime
+from functools import lru_cache
 from posixpath import normpath
 
 import msgspec
 
-from facts.call_ids import renumbered
+from facts.call_ids import qualified, renumbered
 from facts.events import ToolCall, ToolResult
 from facts.fold import Row
 from facts.intake import utc
 from facts.superseding import Superseding
-from facts.turns import End
+from facts.turns import TURN, Turns
 
 # Places of columns in a row of `tool_calls`, for the folds that read rows.
-POSITION, TURN, TOOL_CALL_ID, MESSAGE_ID, BLOCK_TYPE, ACTION, PATH, OCCURRED_AT = 2, 3, 5, 6, 7, 10, 13, 17
+POSITION, TOOL_CALL_ID, MESSAGE_ID, BLOCK_TYPE, ACTION, PATH, OCCURRED_AT = 2, 5, 6, 7, 10, 13, 17
 SUPERSEDED, NATIVE = 19, 21
+
+
+class Use(msgspec.Struct, gc=False):
+    """A native id in any turn: the texts that its rows share, and how many calls and results bear it."""
+
+    native: str
+    tool_call_id: str | None
+    calls: int = 0
+    results: int = 0
 
 
 class ToolCalls(msgspec.Struct):
     """The tool calls and results of one incarnation of a conversation, of all turns."""
 
-    prefix: str  # of qualified ids
+    partition: str
+    incarnation: str
     entries: list[Row] = []
-    called: dict[str, int] = {}  # native id -> calls in any turn
-    answered: set[str] = set()
+    uses: dict[str, Use] = {}  # by native id
     repeated: dict[str, bool] = {}
 
-    def call(self, event: ToolCall, place: Row) -> None:
+    def call(self, event: ToolCall, position: int, turn: str, at: datetime) -> None:
         """Take a call of an open turn."""
-        partition, incarnation, position, turn, at = place
-        native = event.tool_call_id
-        if native in self.called:
-            self.called[native] += 1
-            self.repeated[native] = True
-        else:
-            self.called[native] = 1
+        use = self.uses.get(event.tool_call_id)
+        if use is None:
+            use = self._use(event.tool_call_id)
+        elif use.calls:
+            self.repeated[use.native] = True
+        use.calls += 1
+        occurred_at = event.occurred_at
+        if occurred_at is not None and occurred_at.tzinfo is not UTC:
+            occurred_at = utc(occurred_at)
         self.entries.append(
             (
-                partition,
-                incarnation,
+                self.partition,
+                self.incarnation,
                 position,
                 turn,
                 at,
-                self.prefix + native if native else None,
+                use.tool_call_id,
                 event.message_id,
                 "call",
                 event.name,
@@ -58,30 +70,33 @@ class ToolCalls(msgspec.Struct):
                 None,
                 None,
                 None,
-                utc(event.occurred_at),
+                occurred_at,
                 None,
                 event.superseded,
                 event.time_flag,
-                native,
+                use.native,
             )
         )
 
-    def result(self, event: ToolResult, place: Row) -> None:
+    def result(self, event: ToolResult, position: int, turn: str, at: datetime) -> None:
         """Take a result in an open turn."""
-        partition, incarnation, position, turn, at = place
-        native = event.tool_call_id
-        if native in self.answered:
-            self.repeated[native] = True
-        else:
-            self.answered.add(native)
+        use = self.uses.get(event.tool_call_id)
+        if use is None:
+            use = self._use(event.tool_call_id)
+        elif use.results:
+            self.repeated[use.native] = True
+        use.results += 1
+        occurred_at = event.occurred_at
+        if occurred_at is not None and occurred_at.tzinfo is not UTC:
+            occurred_at = utc(occurred_at)
         self.entries.append(
             (
-                partition,
-                incarnation,
+                self.partition,
+                self.incarnation,
                 position,
                 turn,
                 at,
-                self.prefix + native if native else None,
+                use.tool_call_id,
                 event.message_id,
                 "result",
                 event.name,
@@ -93,33 +108,38 @@ class ToolCalls(msgspec.Struct):
                 event.text,
                 event.is_error,
                 event.exit_code,
-                utc(event.occurred_at),
+                occurred_at,
                 event.duration_ms,
                 event.superseded,
                 event.time_flag,
-                native,
+                use.native,
             )
         )
 
-    def uses(self, native: str) -> int:
-        """How many calls of any turn used this native id so far; at least 1."""
-        return max(1, self.called.get(native, 1))
+    def _use(self, native: str) -> Use:
+        use = self.uses[native] = Use(native, qualified(self.partition, native))
+        return use
 
-    def rows(self, committed: Mapping[str, End], superseding: Superseding) -> list[Row]:
+    def uses_of(self, native: str) -> int:
+        """How many calls of any turn used this native id so far; at least 1."""
+        use = self.uses.get(native)
+        return 1 if use is None else max(1, use.calls)
+
+    def rows(self, turns: Turns, superseding: Superseding) -> list[Row]:
         """The rows of `tool_calls` in committed turns."""
-        rows = [row for row in self.entries if row[TURN] in committed]
+        rows = turns.shown(self.entries)
         if superseding.messages or superseding.turns:
             rows = [_marked(row, superseding) for row in rows]
         if self.repeated:
-            calls = self._renumbered("call", rows, committed)
-            results = self._renumbered("result", rows, committed)
+            calls = self._renumbered("call", rows, turns)
+            results = self._renumbered("result", rows, turns)
             rows = sorted(calls + results, key=lambda row: row[POSITION])
         return rows
 
-    def _renumbered(self, block_type: str, rows: list[Row], committed: Mapping[str, End]) -> list[Row]:
+    def _renumbered(self, block_type: str, rows: list[Row], turns: Turns) -> list[Row]:
         return renumbered(
             [row for row in rows if row[BLOCK_TYPE] == block_type],
-            committed=committed,
+            committed=turns.committed,
             repeated=self.repeated,
             id_column=TOOL_CALL_ID,
             native_column=NATIVE,
@@ -132,53 +152,33 @@ def _marked(row: Row, superseding: Superseding) -> Row:
     return (*row[:SUPERSEDED], True, *row[SUPERSEDED + 1 :])
 
 
-class _Seen(msgspec.Struct):
-    """A file while its calls are counted."""
-
-    first: Row
-    last: Row
-    actions: int = 0
-    reads: int = 0
-    changes: int = 0
-
-
 def files_of(calls: list[Row]) -> list[Row]:
     """The rows of `files`: what the rows of `tool_calls` say of paths, one row a normalised path."""
-    seen: dict[str, _Seen] = {}
-    paths: dict[object, str] = {}
-    for row in calls:
-        raw = row[PATH]
-        if not raw:
-            continue
-        path = paths.get(raw)
-        if path is None:
-            path = paths[raw] = normalised(str(raw))
-        file = seen.get(path)
-        if file is None:
-            file = seen[path] = _Seen(row, row)
-        file.last = row
-        file.actions += 1
-        action = row[ACTION]
-        if action == "file_read":
-            file.reads += 1
-        elif action in ("file_write", "file_edit"):
-            file.changes += 1
-    return [
-        (
-            *file.last[:5],
-            path,
-            file.actions,
-            file.reads,
-            file.changes,
-            file.first[TOOL_CALL_ID],
-            file.last[TOOL_CALL_ID],
-            file.first[OCCURRED_AT],
-            file.last[OCCURRED_AT],
-        )
-        for path, file in sorted(seen.items())
-    ]
+    named = [row for row in calls if row[PATH]]
+    paths = {raw: normalised(raw) for raw in {row[PATH] for row in named}}
+    by_path: dict[str, list[Row]] = {path: [] for path in sorted(paths.values())}
+    for row in named:
+        by_path[paths[row[PATH]]].append(row)
+    return [_file(path, rows) for path, rows in by_path.items()]
 
 
+def _file(path: str, calls: list[Row]) -> Row:
+    first, last = calls[0], calls[-1]
+    actions = [row[ACTION] for row in calls]
+    return (
+        *last[:5],
+        path,
+        len(calls),
+        actions.count("file_read"),
+        actions.count("file_write") + actions.count("file_edit"),
+        first[TOOL_CALL_ID],
+        last[TOOL_CALL_ID],
+        first[OCCURRED_AT],
+        last[OCCURRED_AT],
+    )
+
+
+@lru_cache(maxsize=4096)
 def normalised(path: str) -> str:
     r"""A path without `.`, `..`, doubled or trailing slashes; a Windows path with forward slashes.
 

@@ -11,16 +11,19 @@ ended. Turn ids are chosen by clients: a marker that names another conversation 
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Any
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from facts.events import DispatchIntent, EdgeEvent, HarnessEvent, Marker, TurnComplete, TurnStart
 from facts.fold import Row
-from facts.intake import Handle, Intake
+from facts.intake import Intake
 from polyc.entry import Record
 
-Keep = Callable[[Any, Row], None]  # takes an event of an open turn and its place: the first columns of its row
+TURN: Final = 3  # the place of the column turn_id in a row of a conversation's table
+
+# Takes an event of an open turn, its position, its turn and its time of record.
+Keep = Callable[[Any, int, str, datetime], None]
 
 
 class Start(msgspec.Struct, frozen=True):
@@ -60,36 +63,17 @@ class Dispatch(msgspec.Struct, frozen=True):
 class Turns(msgspec.Struct):
     """The turns of one incarnation of a conversation."""
 
-    open: set[str] = set()
+    open: dict[str, str] = {}  # turn -> the same: the one text object that all rows of the turn share
     starts: dict[str, Start] = {}
     committed: dict[str, End] = {}
     dispatches: dict[str, Dispatch] = {}
 
-    def harness_events(self, keep: Keep, intake: Intake) -> Handle:
-        """Spelling 2: hands an event to `keep` with its place, when it stands in its open turn; else counts it."""
-        is_open, partition, incarnation = self.open, intake.partition, intake.incarnation
-
-        def handle(event: Any, record: Record) -> None:
-            turn = event.turn_id
-            if turn in is_open:
-                keep(event, (partition, incarnation, record.position, turn, intake.at))
-            else:
-                intake.count(self.objection(event), record, turn=turn)
-
-        return handle
-
-    def edge_events(self, keep: Keep, intake: Intake) -> Handle:
-        """Spelling 3: the same for an event that knows only its dispatch."""
-        is_open, partition, incarnation = self.open, intake.partition, intake.incarnation
-
-        def handle(event: Any, record: Record) -> None:
-            turn = event.turn_id if event.dispatch_id is None else self.claimed(event)
-            if turn in is_open:
-                keep(event, (partition, incarnation, record.position, turn, intake.at))
-            else:
-                intake.count(self.objection(event), record, turn=turn)
-
-        return handle
+    def shown(self, rows: list[Row]) -> list[Row]:
+        """The rows of committed turns, of rows that were kept of open ones: the gate, as the last filter."""
+        if not self.open:
+            return rows.copy()
+        committed = self.committed
+        return [row for row in rows if row[TURN] in committed]
 
     def claimed(self, event: EdgeEvent) -> str | None:
         """The started turn that an edge event belongs to, open or ended; None when nothing maps it to one."""
@@ -143,7 +127,7 @@ class Turns(msgspec.Struct):
         self.starts[turn] = Start(
             position, at, happened_at, event.dispatch_id, event.persona_id, event.harness, event.evidence
         )
-        self.open.add(turn)
+        self.open[turn] = turn
         if event.dispatch_id is not None and event.dispatch_id not in self.dispatches:
             self.dispatches[event.dispatch_id] = Dispatch(turn, event.harness, event.persona_id)
         return None
@@ -154,7 +138,7 @@ class Turns(msgspec.Struct):
             return "repeated_marker"
         if turn not in self.open:
             return "end_without_start"
-        self.open.discard(turn)
+        del self.open[turn]
         self.committed[turn] = End(
             len(self.committed),
             position,
@@ -182,7 +166,7 @@ class Turns(msgspec.Struct):
         started_at = self.starts[turn].started_at
         if end.duration_ms is not None or end.completed_at is None or started_at is None:
             return end.duration_ms
-        return max(0, int((end.completed_at - started_at).total_seconds() * 1000))
+        return elapsed_ms(started_at, end.completed_at)
 
     def rows(self, partition: str, incarnation: str, *, origin: str, superseded: dict[str, int]) -> list[Row]:
         """One row a committed turn, by start; `turn_index` counts them."""
@@ -221,4 +205,39 @@ class Turns(msgspec.Struct):
         return rows
 
 
-Spelling = Callable[[Turns, Keep, Intake], Handle]
+def elapsed_ms(since: datetime, until: datetime) -> int:
+    """Whole milliseconds from one instant to another, exactly; 0 when time ran backwards.
+
+    >>> noon, later = map(datetime.fromisoformat, ("2026-01-01T12:00:00Z", "2026-01-01T12:00:01.001999Z"))
+    >>> elapsed_ms(noon, later), elapsed_ms(later, noon)
+    (1001, 0)
+    """
+    took = until - since
+    return max(0, took.days * 86_400_000 + took.seconds * 1000 + took.microseconds // 1000)
+
+
+class Keeping(Protocol):
+    """What the fold of a conversation offers to the events of its turns."""
+
+    turns: Turns
+    intake: Intake
+    keeps: dict[int, Keep]  # by event type
+
+
+def harness_event(fold: Keeping, event: Any, record: Record) -> None:
+    """Spelling 2: hand an event that stands in its open turn to whoever keeps its type; count any other."""
+    turn = fold.turns.open.get(event.turn_id)
+    if turn is None:
+        fold.intake.count(fold.turns.objection(event), record, turn=event.turn_id)
+    else:
+        fold.keeps[record.event_type](event, record.position, turn, fold.intake.at)
+
+
+def edge_event(fold: Keeping, event: Any, record: Record) -> None:
+    """Spelling 3: the same for an event that knows only its dispatch."""
+    named: Any = event.turn_id if event.dispatch_id is None else fold.turns.claimed(event)
+    turn = fold.turns.open.get(named)
+    if turn is None:
+        fold.intake.count(fold.turns.objection(event), record, turn=named)
+    else:
+        fold.keeps[record.event_type](event, record.position, turn, fold.intake.at)

@@ -92,6 +92,25 @@ def test_a_fold_resumes_where_it_stood(chosen, data):
     assert resume_fold("conv-a", TRUST, fold.snapshot()).rows() == journal.rows()
 
 
+@LAW
+@given(steps, steps, st.lists(st.integers(1, 30), min_size=1, max_size=20))
+def test_batches_of_any_size_are_as_good_as_one_by_one(earlier, chosen, sizes):
+    first, journal = build(earlier), build(chosen)
+    again = Journal(incarnation=b"\x02" * 16)
+    for record in journal.records:
+        again.raw(record.event_type, record.payload, by=ROLES.get(record.key_id, "nobody"))
+    one_by_one, batched = open_fold("conv-a", TRUST), open_fold("conv-a", TRUST)
+    rest = [*first.records, *again.records]
+    for record in rest:
+        one_by_one.apply(record)
+    for size in sizes:
+        batched.apply_all(rest[:size])
+        rest = rest[size:]
+    batched.apply_all(iter(rest))
+    assert batched.rows() == one_by_one.rows() == again.rows()
+    assert batched.position == one_by_one.position == len(again.records)
+
+
 FILLER = 60_000  # a type that nobody knows
 
 

@@ -1,9 +1,11 @@
 """The committed-turn gate: three spellings of a turn id, one column; nothing of an unfinished or foreign turn."""
 
+from datetime import timedelta
+
 import pytest
 
 from facts import events as e
-from tests.facts.journal import Journal, anomalies, at, column
+from tests.facts.journal import NOON, Journal, anomalies, at, column
 
 
 def test_a_committed_turn_has_rows():
@@ -127,3 +129,14 @@ def test_a_rolled_back_turn_stays_marked():
     assert column(rows, "messages", "superseded") == [True]
     assert column(rows, "tool_calls", "superseded") == [True]
     assert column(rows, "sessions", "message_count") == [0]
+
+
+@pytest.mark.parametrize(("seconds", "ms"), [(1.001, 1001), (4.035, 4035), (0.0009, 0), (90_000.5, 90_000_500)])
+def test_times_are_counted_in_whole_milliseconds_exactly(seconds, ms):
+    journal = Journal("conv-imp-a").open("codex", by="importer").start(by="importer", occurred_at=NOON)
+    until = NOON + timedelta(seconds=seconds)
+    call = e.ModelCall(id="c", turn_id="t1", call_id="c", started_at=NOON, ended_at=until)
+    rows = journal.add(call, by="importer").end(by="importer", occurred_at=until).rows()
+    assert column(rows, "model_call", "latency_ms") == column(rows, "turns", "duration_ms") == [ms]
+    # What double precision makes of some of these, and why it is not asked:
+    assert int(1.001 * 1000) == 1000
