@@ -40,6 +40,10 @@ class Newest:
         self._origin = origin
         self._known: SignedManifest | None = None
 
+    def known_number(self) -> int | None:
+        """The number of the newest manifest met so far."""
+        return None if self._known is None else self._known.body.generation
+
     def latest(self) -> SignedManifest:
         """The newest manifest; UnavailableError when nothing has been published yet."""
         return unless_collected(self._latest)

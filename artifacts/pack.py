@@ -65,6 +65,7 @@ class PackWriter:
     def add(self, entry: IndexRow, rows: Mapping[str, list[tuple[Any, ...]] | pa.Table]) -> None:
         """The next partition: its index row and the rows here, as tuples or as Arrow."""
         assert not self._index or self._index[-1].partition < entry.partition, "partitions are sorted, each once"
+        assert rows.keys() <= self._specs.keys(), "folds fill the catalog's tables only"
         for name, part in rows.items():
             count = part.num_rows if isinstance(part, pa.Table) else len(part)
             assert count == entry.counts.get(name, 0), "the index counts the rows"
@@ -85,7 +86,7 @@ class PackWriter:
         """Close every file and describe them; returns the pack's id."""
         files = {name: self._writers[name].close() for name in self._specs if name in self._writers}
         index = self._folder / INDEX_FILE
-        write_index(index, self._index, list(self._specs))
+        write_index(index, self._index, list(files))
         description = PackDescription(
             v=1,
             kind=kind,

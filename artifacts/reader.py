@@ -160,6 +160,14 @@ class Reader:
         """The packs as files, also those that no generation names yet."""
         return self._files
 
+    def known_number(self) -> int | None:
+        """The number of the newest generation this reader has met."""
+        return self._newest.known_number()
+
+    def manifest(self) -> SignedManifest:
+        """The newest manifest, verified, without any look at what it names."""
+        return self._newest.latest()
+
     def latest(self) -> Generation:
         """The newest generation, verified; never one older than this reader has seen."""
         return unless_collected(lambda: self._generation(self._newest.latest()))

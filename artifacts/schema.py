@@ -5,6 +5,7 @@ only, DELTA_BINARY_PACKED integers, statistics on the partition and on plain val
 footers, never on floating values: NaN breaks them, F14), no page index, no bloom filters, no Arrow schema inside.
 """
 
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +15,11 @@ import pyarrow.parquet as pq
 from artifacts.layout import TableSpec
 
 PARTITION: Final = "partition"
-WRITER: Final = f"pyarrow {pa.__version__} layout 1"
+WRITER: Final = f"pyarrow {pa.__version__} layout 2"
+
+TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+_DISTANCE: Final = pa.duration("us")
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 ARROW_TYPES: Final[dict[str, pa.DataType]] = {
     "VARCHAR": pa.string(),
@@ -24,7 +29,7 @@ ARROW_TYPES: Final[dict[str, pa.DataType]] = {
     "INTEGER": pa.int32(),
     "BIGINT": pa.int64(),
     "UBIGINT": pa.uint64(),
-    "TIMESTAMPTZ": pa.timestamp("us", tz="UTC"),
+    "TIMESTAMPTZ": TIMESTAMP,
     "DECIMAL(38,0)": pa.decimal128(38, 0),
 }
 TEXT_TYPES: Final = (pa.string(), pa.binary(), pa.large_string(), pa.large_binary())
@@ -74,5 +79,12 @@ def rows_to_arrow(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
     """Rows in the schema's column order as one Arrow table."""
     if not rows:
         return schema.empty_table()
-    columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)]
+    columns = [_column(values, field.type) for values, field in zip(zip(*rows, strict=True), schema, strict=True)]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _column(values: tuple[Any, ...], kind: pa.DataType) -> pa.Array:
+    """A column's values as Arrow. Times go by their distance from 1970: Arrow asks each for its zone otherwise (5×)."""
+    if kind == TIMESTAMP:
+        return pa.array([None if at is None else at - _EPOCH for at in values], _DISTANCE).view(TIMESTAMP)
+    return pa.array(values, kind)

@@ -4,15 +4,14 @@ row tables    equal content digest over the rows already published → append th
 state tables  equal digest → keep, else replace
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import pyarrow as pa
 
 from artifacts.index import APPEND, KEEP, REPLACE, IndexRow
-from artifacts.layout import TableSpec
-from projector.content import content_digest, content_digests
+from projector.content import ContentDigests
 from projector.replay import Replayed
 
 Parts = Mapping[str, list[tuple[Any, ...]] | pa.Table]
@@ -25,28 +24,26 @@ class Change(msgspec.Struct, frozen=True):
     parts: Parts
 
 
-def whole(replayed: Replayed, specs: Sequence[TableSpec]) -> Change:
+def whole(replayed: Replayed, digests: ContentDigests) -> Change:
     """Everything, as a replace."""
-    content = content_digest(replayed.rows, specs, family="row")
-    state = content_digest(replayed.rows, specs, family="state")
-    return _change(
-        replayed, specs, row_mode=REPLACE, state_mode=REPLACE, content=content, state=state, parts=replayed.rows
-    )
+    content = digests.of(replayed.rows, family="row")
+    state = digests.of(replayed.rows, family="state")
+    return _change(replayed, row_mode=REPLACE, state_mode=REPLACE, content=content, state=state, parts=replayed.rows)
 
 
 def change(
-    replayed: Replayed, specs: Sequence[TableSpec], *, published: IndexRow | None, counts: Mapping[str, int]
+    replayed: Replayed, digests: ContentDigests, *, published: IndexRow | None, counts: Mapping[str, int]
 ) -> Change:
     """What differs from what is published; `counts` are the rows of the row tables published so far."""
     if published is None or published.incarnation != replayed.incarnation.hex():
-        return whole(replayed, specs)
-    state = content_digest(replayed.rows, specs, family="state")
+        return whole(replayed, digests)
+    state = digests.of(replayed.rows, family="state")
     state_mode = KEEP if state == published.state else REPLACE
-    before, content = content_digests(replayed.rows, specs, family="row", published=counts)
+    before, content = digests.split(replayed.rows, family="row", published=counts)
     fits = all(len(replayed.rows.get(name, ())) >= rows for name, rows in counts.items())
     row_mode = APPEND if fits and before == published.content else REPLACE
     parts = {}
-    for spec in specs:
+    for spec in digests.specs:
         rows = replayed.rows.get(spec.name, [])
         if spec.family == "row":
             parts[spec.name] = rows[counts.get(spec.name, 0) :] if row_mode == APPEND else rows
@@ -55,7 +52,6 @@ def change(
     first = published.to_position + 1 if row_mode == APPEND else 1
     return _change(
         replayed,
-        specs,
         row_mode=row_mode,
         state_mode=state_mode,
         content=content,
@@ -67,7 +63,6 @@ def change(
 
 def _change(
     replayed: Replayed,
-    specs: Sequence[TableSpec],
     *,
     row_mode: str,
     state_mode: str,
@@ -76,8 +71,6 @@ def _change(
     parts: Parts,
     first: int = 1,
 ) -> Change:
-    known = {spec.name for spec in specs}
-    assert set(parts) <= known, "folds fill the catalog's tables only"
     parts = {name: part for name, part in parts.items() if len(part)}
     entry = IndexRow(
         partition=replayed.partition,

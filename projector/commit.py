@@ -1,6 +1,6 @@
 """The commit: the exclusive creation of the next manifest, after every file it names is durable."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,27 +20,20 @@ class LostRaceError(UnavailableError):
 
 
 @contextmanager
-def store_failures(store: Store) -> Iterator[None]:
+def store_failures(store: Store, *, known: Callable[[], int | None]) -> Iterator[None]:
     """Disk full, read-only, store away: nothing was named, so nothing was published; try again.
 
-    A file that is missing when a newer generation has come is collected, not lost: that race went to somebody else.
+    A file that is missing when there is a newer generation than the `known` one is collected, not lost: that race
+    went to somebody else.
     """
-    before = _newest_number(store)
     try:
         yield
     except CorruptError as error:
-        if error.kind != "missing" or _newest_number(store) == before:
+        if error.kind != "missing" or newest_number(store) == known():
             raise
         raise LostRaceError("another projector published first, and its older packs were collected") from error
     except OSError as error:
         raise UnavailableError(f"the artifact store failed ({error.strerror})") from error
-
-
-def _newest_number(store: Store) -> int | None:
-    try:
-        return newest_number(store)
-    except OSError:  # whatever is done with this store will say so
-        return None
 
 
 def following(current: SignedManifest, **changes: Any) -> Manifest:

@@ -52,12 +52,12 @@ class Compactor:
 
     def maintain(self) -> bool:
         """Do the one merge that is due, if any; whether there was one."""
-        with store_failures(self._store):
+        with store_failures(self._store, known=self._artifacts.known_number):
             return self._maintain()
 
     def compact(self) -> bool:
         """Merge every delta into the base packs of its cohort; whether there was anything to merge."""
-        with store_failures(self._store):
+        with store_failures(self._store, known=self._artifacts.known_number):
             return self._compact()
 
     def _maintain(self) -> bool:
@@ -88,7 +88,7 @@ class Compactor:
 
     def make_searchable(self) -> bool:
         """Give the newest generation the search packs it lacks, with a child of its own; whether it lacked them."""
-        with store_failures(self._store):
+        with store_failures(self._store, known=self._artifacts.known_number):
             current = self._artifacts.latest()
             if not self._searchable.missing(current):
                 return False

@@ -10,7 +10,7 @@ A table's digest can be taken over its first n rows and then over all: that is h
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -19,39 +19,53 @@ from artifacts.layout import Family, TableSpec
 Rows = Mapping[str, list[tuple[Any, ...]]]
 
 _encoder: Final = msgspec.msgpack.Encoder(decimal_format="string")
-EMPTY: Final = hashlib.sha256().digest()
+_EMPTY: Final = hashlib.sha256().digest()
 
 
-def content_digest(rows: Rows, specs: Sequence[TableSpec], *, family: Family) -> bytes:
-    """The digest of all rows of a family."""
-    return content_digests(rows, specs, family=family, published={})[1]
+class _Table(NamedTuple):
+    """What of a table a digest needs, worked out once."""
+
+    name: str
+    prefix: bytes
+    decimals: tuple[int, ...]
 
 
-def content_digests(
-    rows: Rows, specs: Sequence[TableSpec], *, family: Family, published: Mapping[str, int]
-) -> tuple[bytes, bytes]:
-    """The digest of the first `published` rows of each table, and the digest of all; equal work, one pass."""
-    before, after = hashlib.sha256(), hashlib.sha256()
-    for spec in specs:
-        if spec.family != family:
-            continue
-        table = rows.get(spec.name, [])
-        split = published.get(spec.name, 0)
-        if not table and not split:
-            continue
-        digest = hashlib.sha256(_encode(table[:split], spec))
-        if split:
-            before.update(spec.name.encode() + b"\x00" + split.to_bytes(8, "big") + digest.digest())
-        if len(table) > split:
-            digest.update(_encode(table[split:], spec))
-        if table:
-            after.update(spec.name.encode() + b"\x00" + len(table).to_bytes(8, "big") + digest.digest())
-    return before.digest(), after.digest()
+class ContentDigests:
+    """Takes the digests of partition after partition over these tables."""
+
+    def __init__(self, specs: Sequence[TableSpec]) -> None:
+        self.specs: Final = tuple(specs)
+        self._tables: dict[Family, list[_Table]] = {"row": [], "state": []}
+        for spec in specs:
+            decimals = tuple(i for i, column in enumerate(spec.columns) if column.type.startswith("DECIMAL"))
+            self._tables[spec.family].append(_Table(spec.name, spec.name.encode() + b"\x00", decimals))
+
+    def of(self, rows: Rows, *, family: Family) -> bytes:
+        """The digest of all rows of a family."""
+        return self.split(rows, family=family, published={})[1]
+
+    def split(self, rows: Rows, *, family: Family, published: Mapping[str, int]) -> tuple[bytes, bytes]:
+        """The digest of the first `published` rows of each table, and the digest of all; equal work, one pass."""
+        before, after = hashlib.sha256(), hashlib.sha256()
+        for table in self._tables[family]:
+            held = rows.get(table.name)
+            split = published.get(table.name, 0)
+            if not held:
+                if split:
+                    before.update(table.prefix + split.to_bytes(8, "big") + _EMPTY)
+                continue
+            digest = hashlib.sha256()
+            if split:
+                digest.update(_encode(held[:split], table.decimals))
+                before.update(table.prefix + split.to_bytes(8, "big") + digest.digest())
+            if len(held) > split:
+                digest.update(_encode(held[split:] if split else held, table.decimals))
+            after.update(table.prefix + len(held).to_bytes(8, "big") + digest.digest())
+        return before.digest(), after.digest()
 
 
-def _encode(rows: list[tuple[Any, ...]], spec: TableSpec) -> memoryview:
+def _encode(rows: list[tuple[Any, ...]], decimals: tuple[int, ...]) -> memoryview:
     """The rows' encodings one after the other, without the list's own header (1, 3 or 5 bytes)."""
-    decimals = [i for i, column in enumerate(spec.columns) if column.type.startswith("DECIMAL")]
     if decimals:
         rows = [_with_integer_texts(row, decimals) for row in rows]
     header = 1 if len(rows) < 16 else 3 if len(rows) < 65_536 else 5

@@ -12,7 +12,7 @@ import msgspec
 
 from artifacts.layers import Layers
 from artifacts.layout import LayoutParameters, pack_name, schema_digests
-from artifacts.manifest import Fault, Manifest
+from artifacts.manifest import Fault, Manifest, SignedManifest
 from artifacts.reader import Generation, Reader
 from artifacts.schema import WRITER
 from artifacts.store import Store
@@ -64,11 +64,12 @@ class Projector:
         layout: LayoutParameters | None = None,
         cache: Path | None = None,
         search: bool = True,
+        workers: Workers | None = None,
     ) -> None:
         """Watch this journal and store.
 
         `cache` is where packs of a store without local paths are copied to be merged; `search` packs are written with
-        the tables unless told otherwise.
+        the tables unless told otherwise; `workers` share the work when everything is replayed.
         """
         self.journal = reader
         self.store = store
@@ -80,6 +81,7 @@ class Projector:
         self._cache = cache
         self.artifacts = self.new_reader()
         self._with_search = search
+        self._workers = workers
         self._searchable = Searchable(self._new_search(), self.artifacts.files)
         self._stopping: Callable[[], bool] = lambda: False
         self._live = LiveFolds()
@@ -108,9 +110,12 @@ class Projector:
         """Ask this between partitions: once it says yes, what is being written is left unnamed."""
         self._stopping = stopping
 
-    def rebuild(self, progress: Progress | None = None, *, workers: Workers | None = None) -> Published | None:
-        """Replay everything into base packs and switch to them in one step; None for an empty journal."""
-        return self._until_won(lambda: self._rebuild(self._current(), progress, workers))
+    def rebuild(self, progress: Progress | None = None) -> Published | None:
+        """Replay everything into base packs and switch to them in one step; None for an empty journal.
+
+        Of the newest generation only the manifest is looked at: damaged packs do not stand in the way.
+        """
+        return self._until_won(lambda: self._rebuild(self._manifest(), progress))
 
     def compact(self) -> bool:
         """Merge every delta into the base packs of its cohort: what a rebuild would write, byte for byte."""
@@ -154,7 +159,7 @@ class Projector:
     def _until_won(self, attempt: Callable[[], Outcome]) -> Outcome:
         for _ in range(RACES_MAX):
             try:
-                with store_failures(self.store):
+                with store_failures(self.store, known=self.artifacts.known_number):
                     return attempt()
             except UnavailableError as error:
                 self._live.clear()  # they went on from what was not published
@@ -168,6 +173,12 @@ class Projector:
         except UnavailableError:
             return None
 
+    def _manifest(self) -> SignedManifest | None:
+        try:
+            return self.artifacts.manifest()
+        except UnavailableError:
+            return None
+
     def _advance(self, progress: Progress | None, budget_events: int | None, *, slow: bool) -> Published | None:
         """One publication.
 
@@ -176,11 +187,11 @@ class Projector:
         """
         current = self._current()
         if current is None:
-            return self._rebuild(None, progress, None)
+            return self._rebuild(None, progress)
         body = current.manifest.body
         cut = take_cut(self.journal, since=body.frontier.size, waiting=body.behind)  # 1
         if self._must_rebuild(current):  # 2
-            return self._rebuild(current, progress, None)
+            return self._rebuild(current.manifest, progress)
         if cut is None:
             return None
         selection = select(  # 3
@@ -250,20 +261,19 @@ class Projector:
         layers = Layers(current.layers.base, [*current.layers.deltas, *news])
         return write_base(self.store, self.compactor().base_of(current, layers))
 
-    def _rebuild(
-        self, current: Generation | None, progress: Progress | None, workers: Workers | None
-    ) -> Published | None:
-        cut = take_cut(self.journal, since=0 if current is None else current.frontier.size, everything=True)
+    def _rebuild(self, current: SignedManifest | None, progress: Progress | None) -> Published | None:
+        since = 0 if current is None else current.body.frontier.size
+        cut = take_cut(self.journal, since=since, everything=True)
         if cut is None:
             return None
         self._live.clear()
         faults: list[Fault] = []
         written = write_bases(
             self.journal, self.store, cut.heads, meaning=self.meaning, layout=self.layout, faults=faults,
-            progress=progress, workers=workers, stopping=self._stopping,
+            progress=progress, workers=self._workers, stopping=self._stopping,
         )  # fmt: skip
         ids = [pack.pack_id for pack in written]
-        child = self._root(cut) if current is None else following(current.manifest, frontier=cut.frontier)
+        child = self._root(cut) if current is None else following(current, frontier=cut.frontier)
         child = msgspec.structs.replace(
             child,
             trust=trust_digest(self._trust(), size=cut.frontier.size),

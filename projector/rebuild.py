@@ -18,8 +18,10 @@ from artifacts.manifest import Fault
 from artifacts.store import Store
 from facts.trust import Trust
 from journal.port import JournalReader, PartitionHead
+from polyc.limits import REBUILD_PROCESSES_EVENTS_MIN
 from projector.changes import Change, whole
-from projector.meaning import Meaning, meaning_of_facts
+from projector.content import ContentDigests
+from projector.meaning import Meaning
 from projector.packing import Written, base_groups, write_pack
 from projector.replay import check_going, first_cohort, replay
 
@@ -29,11 +31,13 @@ COLLECT_EVENTS: Final = 50_000  # folded between two collections: folds hold cyc
 
 
 class Workers(msgspec.Struct, frozen=True, kw_only=True):
-    """How processes help: each opens its own journal and store by these (importable) functions."""
+    """How processes help: each opens its own journal, store and meaning by these (importable) functions."""
 
     count: int
     open_journal: Callable[[], JournalReader]
     open_store: Callable[[], Store]
+    open_meaning: Callable[[], Meaning]
+    events_min: int = REBUILD_PROCESSES_EVENTS_MIN
 
 
 class _Job(msgspec.Struct, frozen=True):
@@ -77,14 +81,15 @@ def write_bases(
         _Job(ordinal, tuple(by_name[name] for name in names), layout)
         for ordinal, (_, names) in enumerate(base_groups(cohorts, events, layout=layout))
     ]
-    if workers is None:
+    total = sum(events.values())
+    if workers is None or len(jobs) < 2 or total < workers.events_min:
         trust = meaning.trust_of(journal.keyring())
         results: Iterator[_Done] = (
             _write(job, journal, store, meaning=meaning, trust=trust, stopping=stopping) for job in jobs
         )
     else:
         results = _in_processes(jobs, workers)
-    total, done, found = sum(events.values()), 0, list[_Done]()
+    done, found = 0, list[_Done]()
     for result in results:
         found.append(result)
         done += result.events
@@ -105,6 +110,7 @@ def _write(
     stopping: Callable[[], bool] = lambda: False,
 ) -> _Done:
     faults: list[Fault] = []
+    digests = ContentDigests(meaning.tables)
 
     def changes() -> Iterator[Change]:
         folded = 0
@@ -118,7 +124,7 @@ def _write(
             if replayed.fault is not None:
                 faults.append(replayed.fault)
             if replayed.through:
-                yield whole(replayed, meaning.tables)
+                yield whole(replayed, digests)
 
     with _collecting_by_events():
         written = write_pack(store, changes(), specs=meaning.tables, layout=job.layout, kind="base")
@@ -158,7 +164,7 @@ class _Process:
 def _open(workers: Workers) -> None:
     _Process.journal = workers.open_journal()
     _Process.store = workers.open_store()
-    _Process.meaning = meaning_of_facts()
+    _Process.meaning = workers.open_meaning()
     _Process.trust = _Process.meaning.trust_of(_Process.journal.keyring())
 
 

@@ -16,6 +16,7 @@ from artifacts.reader import Generation
 from facts.trust import Trust
 from journal.port import JournalReader, PartitionHead
 from projector.changes import Change, change
+from projector.content import ContentDigests
 from projector.frontier import Cut
 from projector.livefolds import LiveFolds
 from projector.meaning import Meaning
@@ -77,6 +78,7 @@ class Tick:
         self._live = live
         self._since = since
         self._stopping = stopping
+        self._digests = ContentDigests(meaning.tables)
         self._row_tables = [spec.name for spec in meaning.tables if spec.family == "row"]
         self.faults: list[Fault] = []
         self.erased: set[str] = set()  # partitions whose content must leave every pack
@@ -96,7 +98,7 @@ class Tick:
                 self.erased.add(head.partition)
             if _worth_publishing(replayed, published):
                 counts = self._current.layers.counts(head.partition, self._row_tables)
-                yield change(replayed, self._meaning.tables, published=published, counts=counts)
+                yield change(replayed, self._digests, published=published, counts=counts)
 
 
 def _worth_publishing(replayed: Replayed, published: IndexRow | None) -> bool:

@@ -19,7 +19,7 @@ from journal.port import JournalReader
 from polyc.clock import Clock
 from polyc.errors import CorruptError
 from polyc.ids import IdSource
-from projector.content import content_digest
+from projector.content import ContentDigests
 from projector.meaning import Meaning, meaning_of_facts
 from projector.merging import PackSlices, merge
 from projector.rebuild import Progress
@@ -79,6 +79,7 @@ class _Verifier:
         self._meaning = meaning
         self._trust = meaning.trust_of(journal.keyring())
         self._slices = PackSlices(generation.files, meaning.tables)
+        self._digests = ContentDigests(meaning.tables)
         self.difference: Difference | None = None
 
     def missing(self) -> Difference | None:
@@ -117,7 +118,7 @@ class _Verifier:
                 self.difference = Difference(partition, spec.name, _first_difference(have, want, spec))
                 return 0
         for family, digest in (("row", row.content), ("state", row.state)):
-            if content_digest(folded, specs, family=family) != digest:  # type: ignore[arg-type]  # the two literals
+            if self._digests.of(folded, family=family) != digest:  # type: ignore[arg-type]  # the two literals
                 self.difference = Difference(partition, "", f"content digest of the {family} tables")
                 return 0
         return sum(row.counts.values())

@@ -19,6 +19,7 @@ from polyc.clock import ManualClock
 from polyc.dataroot import DataRoot
 from polyc.ids import SeededIds
 from polyc.signing import load_signer
+from projector.meaning import meaning_of_facts
 from projector.publish import Projector
 from projector.rebuild import Workers
 from projector.status import status
@@ -40,9 +41,9 @@ class Deployment:
         self.importer = Author(self.journal, importer, clock=self.clock, ids=self.ids)
         self.projector = self.projector_into(self.store)
 
-    def projector_into(self, store: DirectoryStore) -> Projector:
+    def projector_into(self, store: DirectoryStore, *, workers: Workers | None = None) -> Projector:
         signer = load_signer(self.root.keys / "projector.pem")
-        return Projector(self.journal, store, signer=signer, clock=self.clock, ids=self.ids)
+        return Projector(self.journal, store, signer=signer, clock=self.clock, ids=self.ids, workers=workers)
 
     def reader(self, store: DirectoryStore | None = None) -> Reader:
         return Reader(store or self.store, keys=self.journal.keyring, clock=self.clock, ids=self.ids)
@@ -108,9 +109,11 @@ def test_processes_write_the_packs_that_one_process_writes(deployment: Deploymen
             log_public_key=bytes.fromhex(policy.log_key),
         ),
         open_store=functools.partial(DirectoryStore, tmp_path / "other"),
+        open_meaning=meaning_of_facts,
+        events_min=0,
     )
     other = DirectoryStore(tmp_path / "other")
-    deployment.projector_into(other).rebuild(workers=workers)
+    deployment.projector_into(other, workers=workers).rebuild()
     ours, theirs = deployment.reader().latest(), deployment.reader(other).latest()
     assert ours.manifest.body.base == theirs.manifest.body.base
     assert contents(ours) == contents(theirs)
