@@ -1,7 +1,8 @@
 """What generations there are, what is in one, and what changed between two: `polyc generations list|show|diff`."""
 
 from collections.abc import Callable
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 
 from artifacts.files import PackFiles
 from artifacts.index import IndexRow
@@ -11,6 +12,8 @@ from artifacts.manifest import Manifest
 from artifacts.newest import Newest, base_packs
 from artifacts.store import Store
 from polyc.keyring import KeyRing
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def list_generations(store: Store, *, keys: Callable[[], KeyRing]) -> list[dict[str, Any]]:
@@ -72,7 +75,7 @@ def _summary(body: Manifest, generation_id: str) -> dict[str, Any]:
     return {
         "generation": body.generation,
         "id": generation_id,
-        "created_at_us": body.created_at_us,
+        "created_at": (_EPOCH + timedelta(microseconds=body.created_at_us)).isoformat().replace("+00:00", "Z"),
         "frontier": body.frontier.size,
         "deltas": len(body.deltas),
         "faults": len(body.faults),

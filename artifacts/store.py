@@ -5,6 +5,7 @@ a manifest is the only commit there is. An object store needs the same seven ver
 """
 
 import errno
+import filecmp
 import os
 import shutil
 from collections.abc import Iterator
@@ -146,13 +147,11 @@ class DirectoryStore:
             shutil.rmtree(folder, ignore_errors=True)
 
     def publish(self, staged: Path, name: str) -> bool:
-        """Sync and rename; a damaged pack of that name (files missing or cut) gives way to the whole one."""
+        """Sync and rename; a damaged pack of that name (any other byte) gives way to the whole one."""
         target = self._path(name)
         if durable.create_folder(staged, target):
             return True
-        whole = {file.name: file.stat().st_size for file in staged.iterdir()}
-        found = {file.name: file.stat().st_size for file in target.iterdir()}
-        if found == whole:
+        if _is_whole(target, staged):
             return False
         self.delete(name)
         if not durable.create_folder(staged, target):
@@ -167,3 +166,11 @@ class DirectoryStore:
         assert not name.startswith("/"), "names are relative"
         assert ".." not in name, "names stay inside the store"
         return self.path / name
+
+
+def _is_whole(found: Path, whole: Path) -> bool:
+    """Whether two folders hold the same files, byte for byte."""
+    names = sorted(path.name for path in whole.iterdir())
+    if sorted(path.name for path in found.iterdir()) != names:
+        return False
+    return not any(filecmp.cmpfiles(found, whole, names, shallow=False)[1:])

@@ -98,12 +98,24 @@ def test_a_file_that_changes_after_it_was_checked_is_checked_again(archive: Arch
         texts(generation, "conv-a")
 
 
-def test_a_damaged_store_is_made_whole_by_a_rebuild_into_it(archive: Archive) -> None:
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:10])
+
+
+def flip(path: Path) -> None:
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+
+
+@pytest.mark.parametrize("damage", [cut, flip, Path.unlink])
+@pytest.mark.parametrize("ending", ["notes.parquet", "index.parquet", "pack.json"])
+def test_a_damaged_store_is_made_whole_by_a_rebuild_into_it(archive: Archive, ending: str, damage) -> None:
     before = texts(archive.latest(), "conv-a", "conv-b")
     archive.projector.compact()
-    for path in files(archive, "notes.parquet"):
-        path.write_bytes(path.read_bytes()[:10])
+    for path in files(archive, ending):
+        damage(path)
     with pytest.raises(CorruptError):
         read_all(archive)
     archive.new_projector("again").rebuild()
     assert texts(archive.latest(), "conv-a", "conv-b") == before
+    read_all(archive)

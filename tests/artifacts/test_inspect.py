@@ -25,6 +25,7 @@ def test_generations_are_listed_newest_first(archive: Archive) -> None:
     listed = list_generations(archive.store, keys=archive.journal.keyring)
     assert [(item["generation"], item["deltas"]) for item in listed] == [(2, 1), (1, 0)]
     assert listed[0]["frontier"] == archive.journal.size()
+    assert listed[0]["created_at"] == "2026-05-28T20:26:40Z"
 
 
 def test_a_generation_shows_its_packs(archive: Archive) -> None:
