@@ -112,7 +112,7 @@ def _known_items(engine: SearchEngine, generation: GenerationRef) -> None:
     ranks = []
     while len(ranks) < KNOWN_ITEMS:
         pack = chance.choice(packs)
-        chunk, _ = pack.chunk("main", chance.randrange(pack.description.chunks["main"]))
+        chunk = pack.chunk("main", chance.randrange(pack.description.chunks["main"]))
         words = [word for word in chunk.text.split() if len(word) > 4 and word.isalpha()]
         if chunk.kind != "transcript" or len(words) < 12:
             continue

@@ -96,6 +96,7 @@ SESSION_BEARER_SIZE_BYTES: Final = 32  # 256 bits of chance: not to be guessed, 
 REVOCATION_HEARTBEAT_S: Final = 1.0  # ruling 30
 SEARCH_PACK_CHUNKS_MAX: Final = 50_000  # of one pack: its index must be written from memory in one segment
 SEARCH_WRITER_BYTES: Final = 2_000_000_000  # the engine's threshold for a second segment; memory is used as needed
+SEARCH_FRAMES_KEPT: Final = 256  # unpacked frames of rows an open index keeps, about 20 KiB each
 SEARCH_FAN_IN: Final = 8  # packs of a size class that are merged into one: the packs a query opens stay few
 SEARCH_CLASS_CHUNKS: Final = 64  # chunks of the smallest size class; each class is SEARCH_FAN_IN times the last
 RPC_WORKERS_MAX: Final = 128  # threads of the journal's server; a tail or a waiting append holds one

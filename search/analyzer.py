@@ -72,45 +72,49 @@ def _same(start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def stream(text: str) -> str:
-    """The text the index is given: the same tokens as `analyze` without their places, ten times as fast.
-
-    >>> stream("x86_64").replace(GAP, "|")
-    'x 86 64 | x86 x86_64'
-    """
-    if len(_texts) >= SEARCH_WORD_MEMO_MAX:
-        _texts.clear()
-    folded = fold(text)
-    known = _texts
-    told = " ".join([known.get(word) or _remember(word) for word in _words_of(folded).findall(folded)])
-    if _WHOLES_BEGIN not in told:
-        return told
-    wholes = " ".join(_WHOLES.findall(told))
-    return f"{_WHOLES.sub('', told)} {GAP} {wholes}"
-
-
 def fold(text: str) -> str:
     """The folded text, case kept, encoded blobs blanked.
 
     >>> fold("ﬁn de siècle"), fold("ŁÓDŹ")
     ('fin de siecle', 'LODZ')
     """
-    text = without_blobs(text)
+    return fold_words(without_blobs(text))
+
+
+def fold_words(text: str) -> str:
+    """The folded text of one whose blobs are blanks already."""
     if text.isascii():
         return text
     return _FOREIGN.sub(_fold_run, text)
 
 
+def foreign_words(folded: str) -> list[str]:
+    """The words of a folded text that is not all ASCII."""
+    words: list[str] = _foreign("word").findall(folded)
+    return words
+
+
 # Base64 and its like: so long a run with a digit or sign in it is no word; its fragments would be found by chance.
 _BLOB_CHARS: Final = 320
+_BLOB_STRIDE: Final = _BLOB_CHARS // 2  # whatever is as long as a blob covers one of these pieces wholly
+_BLOB_PIECE: Final = re.compile(rf"[A-Za-z0-9+/]{{{_BLOB_STRIDE}}}")
 _BLOB: Final = re.compile(rf"(?<![A-Za-z0-9+/])(?=[A-Za-z]*[0-9+/])[A-Za-z0-9+/]{{{_BLOB_CHARS},}}={{0,2}}")
 
 
 def without_blobs(text: str) -> str:
     """The text with blanks instead of encoded data; offsets stay."""
-    if len(max(text.split(), key=len, default="")) < _BLOB_CHARS:  # most texts: five times faster than the pattern
-        return text
-    return _BLOB.sub(lambda run: " " * len(run.group()), text)
+    for start, end in blobs(text):
+        text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
+    return text
+
+
+def blobs(text: str) -> list[tuple[int, int]]:
+    """Where encoded data stands in a text, as ranges of characters."""
+    for start in range(0, len(text) - _BLOB_STRIDE + 1, _BLOB_STRIDE):
+        piece = text[start : start + _BLOB_STRIDE]
+        if " " not in piece and _BLOB_PIECE.fullmatch(piece):
+            return [run.span() for run in _BLOB.finditer(text)]
+    return []
 
 
 def is_single(token: str) -> bool:
@@ -138,23 +142,6 @@ def parse_word(word: str) -> Word:
     if word[-1] in "+#":
         return Word([(word[0].casefold(), 0, 1)], [(word.casefold(), 0, size)])
     return _split(word)
-
-
-# The stream of each word, remembered because words repeat; a word's wholes stand in marks until the text is whole.
-_texts: dict[str, str] = {}
-_WHOLES_BEGIN: Final = "\x1d"
-_WHOLES_END: Final = "\x1e"
-_WHOLES: Final = re.compile(f"{_WHOLES_BEGIN}([^{_WHOLES_END}]*){_WHOLES_END}")
-
-
-def _remember(word: str) -> str:
-    """The parts of a word, then its wholes in marks."""
-    parts, wholes = parse_word(word)
-    text = " ".join([token for token, _, _ in parts])
-    if wholes:
-        text = f"{text}{_WHOLES_BEGIN}{' '.join([token for token, _, _ in wholes])}{_WHOLES_END}"
-    _texts[word] = text
-    return text
 
 
 def _words_of(folded: str) -> re.Pattern[str]:

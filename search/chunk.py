@@ -19,9 +19,11 @@ KINDS: Final[tuple[Kind, ...]] = ("transcript", "summary", "call", "output", "ot
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """See the module. `position` is the event that said it; `evidence` all events that the text rests on."""
+    """See the module. `position` is the event that said it; `evidence` all events that the text rests on.
 
-    chunk_id: str
+    `blanks` are ranges of characters of the text that hold encoded data: they are shown, but no words.
+    """
+
     partition: str
     source_incarnation: str
     turn_id: str
@@ -41,12 +43,22 @@ class Chunk(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
     paths: tuple[str, ...]
     is_error: bool | None
     capped: bool  # the event was longer than what is indexed of it
+    blanks: tuple[tuple[int, int], ...] = ()
 
+    @property
+    def chunk_id(self) -> str:
+        """32 hex digits that stay the same however often the chunk is built again."""
+        place = f"{self.position}\x1f{self.kind}\x1f{self.start_byte}"
+        text = f"{CHUNKER}\x1f{self.partition}\x1f{self.source_incarnation}\x1f{place}"
+        return hashlib.sha256(text.encode()).hexdigest()[:32]
 
-def chunk_id(*, partition: str, incarnation: str, position: int, kind: Kind, start_byte: int) -> str:
-    """32 hex digits that stay the same however often the chunk is built again."""
-    text = "\x1f".join((CHUNKER, partition, incarnation, str(position), kind, str(start_byte)))
-    return hashlib.sha256(text.encode()).hexdigest()[:32]
+    @property
+    def words_text(self) -> str:
+        """The text as it is indexed: of the same length, encoded data blanked."""
+        text = self.text
+        for start, end in self.blanks:
+            text = f"{text[:start]}{' ' * (end - start)}{text[end:]}"
+        return text
 
 
 class SessionMeta(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):

@@ -1,13 +1,15 @@
 """The lexical index's shape, for those who write it and those who read it; the only module that names its fields.
 
-    body       `agent-text/1` tokens with positions (stored: rescoring reads them)
+    body       `agent-text/1` tokens with positions
     stem       the parts again, each reduced by Porter2 (English), without positions; of what was said or asked for
                only: what tools print is mostly names and numbers, and half of all text
     partition, kind, role, tool, path    ordinals of the pack; filters
     time       occurred_at in microseconds, absent when unknown
     position   of the event; never asked for, read with the time
-    ident      first 8 bytes of the chunk id; digest: of the body, so that equal texts are scored once
-    record     the chunk
+    ident      first 8 bytes of the chunk id; digest: of the text, so that equal texts are scored once
+    body_count, stem_count   tokens of the two text fields: the engine keeps lengths in 8 bits
+
+Nothing is stored: chunks lie in a file of ours (search.rows).
 
 Ordinals are numbers because text ids measured 6 times slower at 10 000 partitions (search.md).
 """
@@ -15,30 +17,27 @@ Ordinals are numbers because text ids measured 6 times slower at 10 000 partitio
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import tantivy
-
-from search.chunk import Chunk
 
 ENGINE: Final = "tantivy 0.27"
 STEMMED: Final = frozenset({"main"})
 SEGMENT: Final = "0" * 32  # segments are named by chance; ours have one name, so that equal input gives equal files
 EXTENSIONS: Final = ("term", "idx", "pos", "store", "fast", "fieldnorm")
+ROWS: Final = "rows"  # the extension of the file that holds the chunks
 _STEM: Final = "porter2-en"
 
 
 def make_schema() -> Any:
     """The fields of a lexical index."""
     builder = tantivy.SchemaBuilder()
-    builder.add_text_field("body", stored=True, tokenizer_name="whitespace", index_option="position")
+    builder.add_text_field("body", stored=False, tokenizer_name="whitespace", index_option="position")
     builder.add_text_field("stem", stored=False, tokenizer_name=_STEM, index_option="freq")
     for name in ("partition", "kind", "role", "tool"):
         builder.add_unsigned_field(name, indexed=True, fast=True)
     builder.add_unsigned_field("path", indexed=True)
     builder.add_integer_field("time", indexed=True, fast=True)
-    for name in ("ident", "digest", "position"):
+    for name in ("ident", "digest", "position", "body_count", "stem_count"):
         builder.add_unsigned_field(name, fast=True)
-    builder.add_bytes_field("record", stored=True)
     return builder.build()
 
 
@@ -59,17 +58,3 @@ def open_index(folder: Path) -> Any:
     index = tantivy.Index.open(str(folder))
     index.register_tokenizer(_STEM, make_stemmer())
     return index
-
-
-def encode_record(chunk: Chunk) -> bytes:
-    """A chunk as it is stored."""
-    return _encoder.encode(chunk)
-
-
-def decode_record(content: bytes) -> Chunk:
-    """The chunk of a stored record."""
-    return _decoder.decode(content)
-
-
-_encoder = msgspec.msgpack.Encoder()
-_decoder = msgspec.msgpack.Decoder(Chunk)

@@ -4,6 +4,7 @@ The engine wants a folder it may lock in, and its own file names: it gets a priv
 files (or of copies, where the store is not on this machine). Every file is hashed before the engine sees it.
 """
 
+import mmap
 import shutil
 import tempfile
 import weakref
@@ -14,7 +15,7 @@ from typing import Any, Final
 from artifacts.store import Store
 from polyc.errors import CorruptError
 from search.chunk import Chunk
-from search.lexical import EXTENSIONS, SEGMENT, decode_record, open_index
+from search.lexical import EXTENSIONS, ROWS, SEGMENT, open_index
 from search.pack import (
     INDEX_NAMES,
     NAMES_FILE,
@@ -31,6 +32,7 @@ from search.pack import (
     verify_description,
     verify_file,
 )
+from search.rows import Rows
 
 _MANAGED: Final = ".managed.json"
 
@@ -57,6 +59,7 @@ class OpenPack:
         self.ordinals = {entry.partition: ordinal for ordinal, entry in enumerate(self.entries)}
         self.totals = {name: _total(self.entries, name) for name in INDEX_NAMES}
         self._indexes: dict[str, OpenIndex] = {}
+        self._rows: dict[str, Rows] = {}
         self._folders: list[str] = []
         self._finalizer = weakref.finalize(self, _remove, self._folders)
 
@@ -69,14 +72,12 @@ class OpenPack:
             self._indexes[name] = OpenIndex(self._open(name), rows=rows)
         return self._indexes[name]
 
-    def chunk(self, name: str, row: int) -> tuple[Chunk, str]:
-        """A row's chunk and its token stream."""
-        import tantivy  # noqa: PLC0415 the engine is loaded with the first index, not with the pack
-
-        index = self.index(name)
-        assert index is not None, "a row has an index"
-        document = index.searcher.doc(tantivy.DocAddress(0, row))
-        return decode_record(document.get_first("record")), document.get_first("body")
+    def chunk(self, name: str, row: int) -> Chunk:
+        """A row's chunk."""
+        rows = self._rows.get(name)
+        if rows is None:
+            rows = self._rows[name] = self._open_rows(name)
+        return rows.chunk(row)
 
     def close(self) -> None:
         """Remove the private folders; indexes that are in use stay readable."""
@@ -91,6 +92,19 @@ class OpenPack:
         files = ",".join(f'"{SEGMENT}.{extension}"' for extension in EXTENSIONS)
         (folder / _MANAGED).write_text(f'["meta.json",{files}]')
         return open_index(folder)
+
+    def _open_rows(self, name: str) -> Rows:
+        file = f"{name}.{ROWS}"
+        content: bytes | mmap.mmap = self._verified(file)
+        place = pack_name(self.identity, file)
+        local = self._store.local(place)
+        if local is not None:  # the same bytes, but the machine's to keep in memory or not
+            with local.open("rb") as opened:
+                content = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
+        rows = Rows(content, place=place)
+        if rows.count != self.description.chunks.get(name, 0):
+            raise CorruptError("search rows are not those of the index", place=place, kind="rows")
+        return rows
 
     def _place(self, file: str, target: Path) -> None:
         """Put a verified file where the engine expects it."""
@@ -129,7 +143,7 @@ def read_description(store: Store, identity: str) -> PackDescription:
 def index_files(name: str) -> list[str]:
     """The files of an index in a pack."""
     assert name in INDEX_NAMES, "an index we know"
-    return [f"{name}.meta", *(f"{name}.{extension}" for extension in EXTENSIONS)]
+    return [f"{name}.meta", *(f"{name}.{extension}" for extension in (*EXTENSIONS, ROWS))]
 
 
 def _read(store: Store, name: str) -> bytes:

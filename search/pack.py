@@ -5,6 +5,7 @@
                 names.json       roles, tools and paths; ordinals from 1, 0 is none
                 main.*           lexical index of messages, summaries and calls (absent when there are none)
                 outputs.*        lexical index of full tool results, in an index of its own (the same)
+                *.rows           the chunks of an index (search.rows)
 
 Rows lie sorted by partition, then in the order they were said, in one segment: row numbers are document numbers, a
 partition is a contiguous range. Packs form a list, oldest first: an `append` entry adds to what older packs hold of
@@ -27,7 +28,7 @@ PARTITIONS_FILE: Final = "partitions.json"
 NAMES_FILE: Final = "names.json"
 IndexName = Literal["main", "outputs"]
 INDEX_NAMES: Final[tuple[IndexName, ...]] = ("main", "outputs")
-SCHEMA: Final = "search/1"
+SCHEMA: Final = "search/2"
 FOLDER: Final = "search/"
 
 

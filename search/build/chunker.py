@@ -15,9 +15,10 @@ from datetime import datetime
 from typing import Any, Final
 
 from facts.catalog import TABLES
-from search.analyzer import stream, without_blobs
+from search.analyzer import blobs
 from search.build.calls import is_own_search, patch_paths, render_call
-from search.chunk import Chunk, Kind, SessionMeta, chunk_id
+from search.chunk import Chunk, Kind, SessionMeta
+from search.stream import Stream, stream_of
 
 _CHARS: Final = 1200
 _OVERLAP: Final = 150
@@ -26,7 +27,7 @@ _TAIL: Final = 16
 _INJECTED: Final = frozenset({"runtime_context", "runtime_protocol"})
 
 
-Text = tuple[Chunk, str]  # a chunk and its token stream
+Text = tuple[Chunk, Stream]  # a chunk and its tokens
 
 
 def texts_of(rows: Mapping[str, Sequence[tuple[Any, ...]]]) -> list[Text]:
@@ -38,7 +39,7 @@ def texts_of(rows: Mapping[str, Sequence[tuple[Any, ...]]]) -> list[Text]:
         *_calls(rows.get("tool_calls", ())),
     ]
     found.sort(key=lambda item: (item[0].position, item[0].kind, item[0].start_byte))
-    return [(chunk, body) for chunk, body in found if body]
+    return [(chunk, stream) for chunk, stream in found if stream.parts]
 
 
 def meta_of(rows: Sequence[tuple[Any, ...]]) -> SessionMeta | None:
@@ -124,24 +125,19 @@ def _cut(
     paths: tuple[str, ...] = (),
 ) -> Iterator[Text]:
     """The chunks of one event's canonical text."""
-    plain = without_blobs(text)  # here, because a cut may leave too little of a blob to know it by
+    encoded = blobs(text)  # here, because a cut may leave too little of a blob to know it by
     spans = list(_spans(text))
     capped = len(spans) > _HEAD + _TAIL
     if capped:
         spans = spans[:_HEAD] + spans[-_TAIL:]
+    occurred_at_us = _us(row["occurred_at"])
+    ascii_text = text.isascii()
     at_char = at_byte = 0
     for start, end in spans:
-        at_byte += len(text[at_char:start].encode())
+        at_byte += start - at_char if ascii_text else len(text[at_char:start].encode())
         at_char = start
         piece = text[start:end]
         chunk = Chunk(
-            chunk_id=chunk_id(
-                partition=row["partition"],
-                incarnation=row["source_incarnation"],
-                position=row["position"],
-                kind=kind,
-                start_byte=at_byte,
-            ),
             partition=row["partition"],
             source_incarnation=row["source_incarnation"],
             turn_id=row["turn_id"],
@@ -152,8 +148,8 @@ def _cut(
             text=piece,
             fields=fields,
             start_byte=at_byte,
-            end_byte=at_byte + len(piece.encode()),
-            occurred_at_us=_us(row["occurred_at"]),
+            end_byte=at_byte + (end - start if ascii_text else len(piece.encode())),
+            occurred_at_us=occurred_at_us,
             role=role,
             origin=origin,
             tool=row.get("name"),
@@ -161,8 +157,18 @@ def _cut(
             paths=paths,
             is_error=row.get("is_error"),
             capped=capped,
+            blanks=_within(encoded, start, end),
         )
-        yield chunk, stream(plain[start:end])
+        yield chunk, stream_of(chunk.words_text)
+
+
+def _within(ranges: Sequence[tuple[int, int]], start: int, end: int) -> tuple[tuple[int, int], ...]:
+    """The parts of ranges that fall into a chunk, counted from its start."""
+    if not ranges:
+        return ()
+    return tuple(
+        (max(low, start) - start, min(high, end) - start) for low, high in ranges if low < end and start < high
+    )
 
 
 def _spans(text: str) -> Iterator[tuple[int, int]]:

@@ -1,7 +1,7 @@
 """`SearchBuild`: from the changes of a tick to the list of search packs of the next generation.
 
 A tick writes one pack with only what is new. When `SEARCH_FAN_IN` packs of a size class stand at the end of the list,
-they become one: what later packs replaced is dropped, the rest is copied with its token streams, not analysed again.
+they become one: what later packs replaced is dropped, the rest is copied.
 Merges of more than `SEARCH_MERGE_CHUNKS_MAX` chunks would hold up a tick and wait for `compact`.
 A rebuild sorts everything into packs of at most `SEARCH_PACK_CHUNKS_MAX` chunks: the same rows, the same bytes.
 Erasure rewrites every pack that holds the partition. Nothing here reads what queries read with.
@@ -40,6 +40,7 @@ from search.pack import (
     pack_id,
     pack_name,
 )
+from search.stream import Stream, stream_of
 
 
 class _Partition:
@@ -63,8 +64,14 @@ class _Partition:
         self.meta = meta
         self.rows: dict[str, list[Text]] = {"main": [], "outputs": []}
 
-    def add(self, chunk: Chunk, body: str) -> None:
-        self.rows["outputs" if chunk.kind == "output" else "main"].append((chunk, body))
+    def add(self, chunk: Chunk, stream: Stream) -> None:
+        self.rows["outputs" if chunk.kind == "output" else "main"].append((chunk, stream))
+
+    def take(self, pack: OpenPack, index: IndexName, rows: range) -> None:
+        """Add what a pack holds in these rows."""
+        for row in rows:
+            chunk = pack.chunk(index, row)
+            self.rows[index].append((chunk, stream_of(chunk.words_text)))
 
     @property
     def chunks(self) -> int:
@@ -164,8 +171,7 @@ class SearchBuild:
                 merged = _joined(merged, entry)
                 for index in INDEX_NAMES:
                     first = offsets[index][ordinal]
-                    for row in range(first, first + entry.counts(index).chunks):
-                        merged.add(*pack.chunk(index, row))
+                    merged.take(pack, index, range(first, first + entry.counts(index).chunks))
             assert merged is not None, "a name comes from a pack"
             if keep_replace or merged.chunks or merged.meta:
                 if not keep_replace:
@@ -191,8 +197,7 @@ class SearchBuild:
             partition = _joined(None, entry)
             for index in INDEX_NAMES:
                 first = offsets[index][ordinal]
-                for row in range(first, first + entry.counts(index).chunks):
-                    partition.add(*pack.chunk(index, row))
+                partition.take(pack, index, range(first, first + entry.counts(index).chunks))
             yield partition
 
     def _write_all(self, partitions: Iterable[_Partition]) -> list[str]:
@@ -244,8 +249,8 @@ def _partition_of(change: PartitionChange) -> _Partition | None:
         to_position=change.to_position,
         meta=meta,
     )
-    for chunk, body in texts_of(change.rows):
-        partition.add(chunk, body)
+    for chunk, stream in texts_of(change.rows):
+        partition.add(chunk, stream)
     says = partition.chunks or meta is not None or (change.mode == "replace" and change.partition.startswith("conv-"))
     return partition if says else None
 
@@ -280,14 +285,14 @@ def _write_index(folder: Path, index: IndexName, partitions: Sequence[_Partition
     rows = (
         Row(
             chunk,
-            body,
+            stream,
             ordinal,
             roles.get(chunk.role, 0),
             tools.get(chunk.tool or "", 0),
             tuple(paths[path] for path in chunk.paths),
         )
         for ordinal, partition in enumerate(partitions)
-        for chunk, body in partition.rows[index]
+        for chunk, stream in partition.rows[index]
     )
     scratch = folder / f"{index}.building"
     scratch.mkdir()
@@ -312,7 +317,7 @@ def _names_of(partitions: Sequence[_Partition]) -> Names:
 
 
 def _counts(rows: Sequence[Text], index: IndexName) -> Counts:
-    return count_tokens([body for _, body in rows], index)
+    return count_tokens([stream for _, stream in rows], index)
 
 
 def _starts(pack: OpenPack, index: str) -> list[int]:

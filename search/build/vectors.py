@@ -146,7 +146,7 @@ class VectorBuild:
 def _transcripts(pack: OpenPack) -> Iterator[tuple[int, Chunk]]:
     """The rows of the main index that people and models said, in order."""
     for row in range(pack.description.chunks.get("main", 0)):
-        chunk, _ = pack.chunk("main", row)
+        chunk = pack.chunk("main", row)
         if chunk.kind == "transcript":
             yield row, chunk
 

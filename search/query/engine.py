@@ -192,7 +192,7 @@ class SearchEngine:
     def _hit(self, run: "_Run", item: Ranked, *, rank: int, shaped: Shaped, verbose: bool) -> Hit:
         """Read the record; it must be of the partition that was admitted, which is checked before its text is used."""
         scoped = run.packs[item.spot.pack]
-        chunk, _ = scoped.pack.chunk(item.spot.index_name, item.spot.row)
+        chunk = scoped.pack.chunk(item.spot.index_name, item.spot.row)
         if chunk.partition != item.spot.partition or not scoped.admits(chunk.partition):
             raise CorruptError("search record is of another partition", place=scoped.pack.identity, kind="search")
         return make_hit(

@@ -2,13 +2,15 @@
 
 The engine scores with one pack's statistics. Each clause is boosted by idf(scope) / idf(pack), so its score differs
 from ours only by the average length: ours is never more than `factor` = max(1, avgdl(scope) / avgdl(pack)) times it
-(lengths are floored in the engine). So once a batch has been rescored, whatever was not yet proposed scores at most
-`factor` times the batch's last score: everything above that bound is settled, and its order exact. Below it, more is
-fetched. Chunks of equal text are scored once. Nothing here depends on rows outside the scope but the work done.
+(lengths are floored in the engine). So whatever it proposed scores at most `factor` times what it said, and whatever
+comes later no more than that: candidates are read and scored only while one of them could still stand above what is
+settled, and the order is exact. Chunks of equal text are scored once. Nothing here depends on rows outside the scope
+but the work done.
 """
 
 import heapq
 import math
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -21,11 +23,12 @@ from search.query.clauses import Clause, Question
 from search.query.filters import INDEX_KINDS, hit_filters, partition_filter
 from search.query.request import SearchRequest
 from search.query.scope import Scope, ScopedPack
-from search.query.score import ScopedClause, Scored, idf, score_body, stem_of
+from search.query.score import ScopedClause, Scored, Scorer, idf, stem_of
 
-_FIRST_BATCH_MIN: Final = 32
+_FIRST_BATCH_MIN: Final = 32  # the engine proposes so many almost as fast as one
 _FIRST_BATCH_MAX: Final = 256
 _GROWTH: Final = 4
+_SCORED_AT_ONCE: Final = 8
 _SLACK: Final = 1.0001  # the engine computes in 32 bits
 
 Must, Should = tantivy.Occur.Must, tantivy.Occur.Should
@@ -137,12 +140,12 @@ def scoped_clauses(question: Question, scope: Scope, units: Sequence[Unit]) -> t
 
 
 class LexicalLane:
-    """Matches of a request, best first; fetches no more than the order asked for needs."""
+    """Matches of a request, best first; scores no more of them than the order asked for needs."""
 
     def __init__(self, units: Sequence[Unit], clauses: Sequence[ScopedClause], *, batch: int) -> None:
         batch = min(_FIRST_BATCH_MAX, max(_FIRST_BATCH_MIN, batch))
-        known: dict[IndexName, dict[int, Scored]] = {name: {} for name in INDEX_NAMES}
-        self._streams = [_Stream(unit, clauses, known[unit.name], batch) for unit in units]
+        scorers = {name: _Remembering(clauses, name) for name in INDEX_NAMES}
+        self._streams = [_Stream(unit, clauses, scorers[unit.name], batch) for unit in units]
         self.total = sum(stream.total for stream in self._streams)
 
     def __iter__(self) -> Iterator[Match]:
@@ -160,54 +163,69 @@ class LexicalLane:
                 heapq.heappush(waiting, match)
 
 
+class _Remembering(Scorer):
+    """A scorer that scores equal texts once."""
+
+    def __init__(self, clauses: Sequence[ScopedClause], index: IndexName) -> None:
+        super().__init__(clauses, index)
+        self.known: dict[int, Scored] = {}
+
+
 class _Stream:
-    """One unit's candidates, in batches that grow.
+    """One unit's candidates: proposed by the engine in batches that grow, scored a few at a time.
 
     A larger batch asks again from the start and skips what was seen: two questions of the engine with an offset could
     disagree about ties.
     """
 
-    def __init__(self, unit: Unit, clauses: Sequence[ScopedClause], known: dict[int, Scored], batch: int) -> None:
+    def __init__(self, unit: Unit, clauses: Sequence[ScopedClause], scorer: _Remembering, batch: int) -> None:
         self._unit = unit
-        self._clauses = clauses
-        self._known = known
+        self._scorer = scorer
         self._batch = batch
         self._seen: set[int] = set()
         self._factor = _factor(unit, clauses) * _SLACK * unit.weight
         held = [(Should, _boosted(unit, item)) for item in clauses if _frequency(unit, item)]
         self._query = unit.matching(tantivy.Query.boolean_query(held))
-        self.bound = float("inf")
-        self.done = not held
+        self._hits: deque[tuple[float, Any]] = deque()
         self.total = 0
-        self._hits: list[tuple[float, Any]] | None = None
+        self.bound = -1.0  # what is still to come scores no more
+        self.done = not held
         if held:
             result = unit.index.searcher.search(self._query, self._batch, count=True)
-            self.total, self._hits = int(result.count), result.hits
+            self.total = int(result.count)
+            self._propose(result.hits)
 
     def fetch(self) -> list[Match]:
-        """The next batch, rescored; afterwards `bound` limits what is still to come."""
-        hits = self._hits
-        if hits is None:
-            hits = self._unit.index.searcher.search(self._query, self._batch, count=False).hits
-        self._hits = None
-        self.done = self._batch >= self.total
-        self._batch *= _GROWTH
-        self.bound = hits[-1][0] * self._factor if hits else -1.0
-        fresh = [address for _, address in hits if address.doc not in self._seen]
-        self._seen.update(address.doc for address in fresh)
-        return self._rescored(fresh)
+        """The next few, scored."""
+        fresh = [self._hits.popleft()[1] for _ in range(min(_SCORED_AT_ONCE, len(self._hits)))]
+        if not self._hits and self._batch < self.total:
+            self._batch *= _GROWTH
+            self._propose(self._unit.index.searcher.search(self._query, self._batch, count=False).hits)
+        self._rebound()
+        return self._scored(fresh)
 
-    def _rescored(self, addresses: list[Any]) -> list[Match]:
+    def _propose(self, hits: list[tuple[float, Any]]) -> None:
+        self._hits.extend(hit for hit in hits if hit[1].doc not in self._seen)
+        self._seen.update(address.doc for _, address in hits)
+        self._rebound()
+
+    def _rebound(self) -> None:
+        self.done = not self._hits
+        self.bound = self._hits[0][0] * self._factor if self._hits else -1.0
+
+    def _scored(self, addresses: list[Any]) -> list[Match]:
         if not addresses:
             return []
-        searcher = self._unit.index.searcher
-        digests = searcher.fast_field_values("digest", addresses)
+        searcher, pack, name = self._unit.index.searcher, self._unit.scoped.pack, self._unit.name
+        columns = [searcher.fast_field_values(field, addresses) for field in ("digest", "body_count", "stem_count")]
+        known = self._scorer.known
         matches = []
-        for address, digest, spot in zip(addresses, digests, spots(self._unit, addresses), strict=True):
-            scored = self._known.get(digest)
+        for spot, digest, body_count, stem_count in zip(spots(self._unit, addresses), *columns, strict=True):
+            scored = known.get(digest)
             if scored is None:
-                body = searcher.doc(address).get_first("body")
-                scored = self._known[digest] = score_body(body, self._clauses, self._unit.name)
+                text = pack.chunk(name, spot.row).words_text
+                scored = self._scorer.score(text, body_count=body_count, stem_count=stem_count or 0)
+                known[digest] = scored
             weighted = -scored.score * self._unit.weight
             matches.append(Match(weighted, spot.minus_time, spot.ident, spot, scored))
         return matches

@@ -1,4 +1,4 @@
-"""BM25 over a scope: the numbers every answer is ordered by, computed from token streams and the scope's own counts.
+"""BM25 over a scope: what every answer is ordered by, computed from the chunks' texts and the scope's counts.
 
     score(chunk) = kind weight x sum over clauses of  weight x idf x tf x (k1 + 1) / (tf + room)
     room         = k1 x (1 - b + b x dl / avgdl)
@@ -13,10 +13,10 @@ import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from search.analyzer import GAP
 from search.lexical import STEMMED, make_stemmer
 from search.pack import IndexName
 from search.query.clauses import Clause
+from search.stream import Unit, stream_of, unit_tokens, units
 
 K1: Final = 1.2
 B: Final = 0.75
@@ -48,27 +48,65 @@ class Scored(NamedTuple):
     words: frozenset[int]
 
 
-def score_body(body: str, clauses: Sequence[ScopedClause], index: IndexName) -> Scored:
-    """The score of a token stream of an index."""
-    padded = f" {body} "
-    size_body = padded.count(" ") - 1
-    parts = padded[: padded.find(_GAP) + 1] if _GAP in padded else padded
-    size_stem = parts.count(" ") - 1
-    gains = []
-    words = set()
-    for scoped in clauses:
-        clause = scoped.clause
-        if clause.field == "stem":
-            count, size = _count_stem(parts, scoped.stem) if index in STEMMED else 0, size_stem
-        else:
-            count, size = _count(padded, f" {' '.join(clause.tokens)} "), size_body
-        gain = 0.0
-        if count:
-            words.add(clause.word)
-            room = K1 * (1 - B + B * size / scoped.averages[index])
-            gain = clause.weight * scoped.idf * count * (K1 + 1) / (count + room)
-        gains.append(gain)
-    return Scored(math.fsum(gains), tuple(gains), frozenset(words))
+class Scorer:
+    """Scores the chunks of an index for one question; remembers what each unit of their texts adds to which clause."""
+
+    def __init__(self, clauses: Sequence[ScopedClause], index: IndexName) -> None:
+        self._clauses = clauses
+        self._index = index
+        self._phrases = [
+            (place, f" {' '.join(scoped.clause.tokens)} ")
+            for place, scoped in enumerate(clauses)
+            if len(scoped.clause.tokens) > 1
+        ]
+        self._gains = _Gains(clauses, stemmed=index in STEMMED)
+
+    def score(self, text: str, *, body_count: int, stem_count: int) -> Scored:
+        """The score of a text without blobs (`Chunk.words_text`) that has so many tokens."""
+        counts = [0] * len(self._clauses)
+        for gains in filter(None, map(self._gains.__getitem__, units(text))):
+            for place in gains:
+                counts[place] += 1
+        if self._phrases:
+            padded = f" {stream_of(text).body} "
+            for place, needle in self._phrases:
+                counts[place] = _count(padded, needle)
+        parts = []
+        words = set()
+        for scoped, count in zip(self._clauses, counts, strict=True):
+            gain = 0.0
+            if count:
+                clause = scoped.clause
+                words.add(clause.word)
+                size = stem_count if clause.field == "stem" else body_count
+                room = K1 * (1 - B + B * size / scoped.averages[self._index])
+                gain = clause.weight * scoped.idf * count * (K1 + 1) / (count + room)
+            parts.append(gain)
+        return Scored(math.fsum(parts), tuple(parts), frozenset(words))
+
+
+class _Gains(dict[Unit, tuple[int, ...]]):
+    """The clauses that a unit's tokens satisfy, each as often as it is satisfied."""
+
+    def __init__(self, clauses: Sequence[ScopedClause], *, stemmed: bool) -> None:
+        super().__init__()
+        self._terms: dict[str, int] = {}
+        self._stems: dict[str, list[int]] = {}
+        for place, scoped in enumerate(clauses):
+            if scoped.clause.field == "stem" and stemmed:
+                self._stems.setdefault(scoped.stem, []).append(place)
+            elif scoped.clause.field == "body" and len(scoped.clause.tokens) == 1:
+                self._terms[scoped.clause.tokens[0]] = place
+        self._initials = {stem[0] for stem in self._stems}  # Porter2 keeps the first letter
+
+    def __missing__(self, unit: Unit) -> tuple[int, ...]:
+        parts, wholes = unit_tokens(unit)
+        gains = [self._terms[token] for token in (*parts, *wholes) if token in self._terms]
+        for part in parts:
+            if part[0] in self._initials:
+                gains += self._stems.get(stem_of(part), ())
+        self[unit] = known = tuple(gains)
+        return known
 
 
 def _count(padded: str, needle: str) -> int:
@@ -80,19 +118,6 @@ def _count(padded: str, needle: str) -> int:
     return count
 
 
-def _count_stem(parts: str, stem: str) -> int:
-    """Parts with this stem. Porter2 changes only ends of words: what has the stem begins as the stem does."""
-    begin = f" {stem[:-2] if len(stem) >= _STEM_KEPT else stem[0]}"  # "dying" is "die", "sensibility" is "sensibl"
-    count, at = 0, parts.find(begin)
-    while at >= 0:
-        end = parts.find(" ", at + 1)
-        count += stem_of(parts[at + 1 : end]) == stem
-        at = parts.find(begin, end)
-    return count
-
-
-_GAP: Final = f" {GAP} "
-_STEM_KEPT: Final = 5
 _stems: dict[str, str] = {}
 _STEMS_MAX: Final = 200_000
 _stemmer = None

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from search.analyzer import GAP, analyze, stream
+from search.analyzer import GAP, analyze, blobs, without_blobs
+from search.stream import stream, unit_tokens, units
 
 
 def parts(text: str) -> list[str]:
@@ -91,17 +92,26 @@ def test_a_long_word_is_cut_alike_everywhere():
 @pytest.mark.parametrize("text", ["", "   ", "\x00", '"', "(", ":", "*", "\ud800", "\x1f", "''..__--"])
 def test_what_has_no_word_has_no_token(text):
     assert analyze(text).parts == []
-    assert stream(text) == ""
+    assert stream(text).body == ""
+
+
+# Letters of every kind that the pattern of words treats differently, so that chance makes words of them.
+mixed = st.text(
+    alphabet="aAbBfFxXzZ0129_-.'\u2019+#/ \n\x1c\x1d\x1féßİłŁ中あ안👍🏽\u0301\u200d\u200bहि\ufb01", max_size=60
+)
 
 
 @settings(deadline=None)
-@given(st.text(max_size=200))
+@given(st.one_of(st.text(max_size=200), mixed, st.text(alphabet="aAfFxX09_-.'+# ", max_size=40)))
 def test_stream_and_analysis_are_the_same_tokens(text):
     analysis = analyze(text)
     tokens = [token.text for token in analysis.parts]
     if analysis.wholes:
         tokens += [GAP, *(token.text for token in analysis.wholes)]
-    assert stream(text).split(" ") == (tokens or [""])
+    told = stream(text)
+    assert told.body.split(" ") == (tokens or [""])
+    assert told.parts.split(" ") == ([token.text for token in analysis.parts] or [""])
+    assert (told.parts_count, told.body_count) == (len(analysis.parts), len(tokens))
 
 
 @settings(deadline=None)
@@ -123,4 +133,35 @@ def test_no_token_holds_a_blank_or_the_gap(text):
 
 
 def test_the_sampled_law_can_fail():
-    assert stream("a-b").split(" ") != [token.text for token in analyze("a b").parts]
+    assert stream("a-b").body.split(" ") != [token.text for token in analyze("a b").parts]
+
+
+@settings(deadline=None)
+@given(mixed)
+def test_a_text_is_its_units_one_after_another(text):
+    parts, wholes = [], []
+    for unit in units(without_blobs(text)):
+        more = unit_tokens(unit)
+        parts += more[0]
+        wholes += more[1]
+    analysis = analyze(text)
+    assert (parts, wholes) == ([t.text for t in analysis.parts], [t.text for t in analysis.wholes])
+
+
+@pytest.mark.parametrize("lead", ["", "see ", "x" * 31 + " ", "a line\n" * 40])
+def test_encoded_data_is_no_words_wherever_it_stands(lead):
+    blob = "Q3Vy" + "ZW50b" * 70
+    text = f"{lead}{blob}== end"
+    ((start, end),) = blobs(text)
+    assert text[start:end].rstrip("=") == blob
+    assert parts(text)[-1] == "end"
+    assert blobs(lead + "word " * 300 + "a" * 400) == []  # letters alone are no base64
+
+
+def test_a_table_of_units_that_is_full_gives_way_to_a_new_one(monkeypatch):
+    monkeypatch.setattr("search.stream.SEARCH_WORD_MEMO_MAX", 8)
+    texts = [f"getUser{number}By_id refresh_token{number}" for number in range(40)]
+    assert [stream(text).body for text in texts] == [
+        " ".join([*(t.text for t in analyze(text).parts), GAP, *(t.text for t in analyze(text).wholes)])
+        for text in texts
+    ]
