@@ -144,6 +144,7 @@ def test_what_an_agent_writes_becomes_a_row_while_it_serves(running: Running) ->
 
 
 def test_a_second_up_on_the_same_ports_is_refused(running: Running) -> None:
+    assert running.process.poll() is None, "or the second would serve, here, for ever"
     said = polyc(running.root, "up", "--port", str(running.port))
     assert said.code == 1
     assert "is taken" in said.err
