@@ -1,14 +1,18 @@
 """The optional half of receipts: EIP-712 typed data, verified where the extra `eip712` (eth-account) is installed.
 
-Whether it is installed changes verdicts, so `facts.partition.FOLD_VERSION` says so.
+The schema is the extension's (version 0.6, §3.2 and §5.3): domain "x402 receipt", version 1 and *always* chain id 1,
+whatever network was paid on, for that stands in the payload. Whether the extra is installed changes verdicts, so
+`facts.partition.FOLD_VERSION` says so.
 """
 
 import importlib.util
 import re
 from typing import Any, Final
 
+DOMAIN: Final = {"name": "x402 receipt", "version": "1", "chainId": 1}
 RECEIPT_TYPES: Final = {
     "Receipt": [
+        {"name": "version", "type": "uint256"},
         {"name": "network", "type": "string"},
         {"name": "resourceUrl", "type": "string"},
         {"name": "payer", "type": "string"},
@@ -17,7 +21,7 @@ RECEIPT_TYPES: Final = {
     ]
 }
 _SIGNATURE: Final = re.compile(r"0x[0-9a-fA-F]{130}")
-_EVM_NETWORK: Final = re.compile(r"eip155:([1-9][0-9]{0,17})")
+_MEMBERS: Final = {member["name"] for member in RECEIPT_TYPES["Receipt"]}
 
 
 def available() -> bool:
@@ -25,21 +29,19 @@ def available() -> bool:
     return importlib.util.find_spec("eth_account") is not None
 
 
-def recover(payload: dict[str, Any], signature: str, *, network: str) -> tuple[bytes, bytes]:
-    """The 20 bytes of the address that signed the payload, and the digest it signed; ValueError when there is none."""
+def recover(payload: dict[str, Any], signature: str) -> tuple[bytes, bytes]:
+    """The 20 bytes of the address that signed the payload, and the digest it signed; ValueError when there is none.
+
+    The payload is used exactly as it was sent: every member of the schema and no other (§5.5 step 3).
+    """
     from eth_account import Account  # noqa: PLC0415 optional, and slow to import
     from eth_account.messages import encode_typed_data  # noqa: PLC0415 same
 
-    chain = _EVM_NETWORK.fullmatch(network)
-    if chain is None or not _SIGNATURE.fullmatch(signature) or payload.keys() != _MEMBERS:
+    if not _SIGNATURE.fullmatch(signature) or payload.keys() != _MEMBERS:
         raise ValueError("not an EIP-712 receipt")
-    domain = {"name": "x402 receipt", "version": "1", "chainId": int(chain[1])}
     try:
-        message = encode_typed_data(domain, RECEIPT_TYPES, payload)
+        message = encode_typed_data(DOMAIN, RECEIPT_TYPES, payload)
         address: str = Account.recover_message(message, signature=signature)
     except Exception:  # eth-account's own families of errors have no common root but this one
         raise ValueError("no signer can be recovered") from None
     return bytes.fromhex(address[2:]), bytes(message.header + message.body)
-
-
-_MEMBERS: Final = {member["name"] for member in RECEIPT_TYPES["Receipt"]}

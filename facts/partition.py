@@ -2,14 +2,15 @@
 
 from typing import Final
 
+from facts import eip712
 from facts.conversation import ConversationFold
 from facts.deployment import DeploymentFold
 from facts.fold import Fold
 from facts.trust import Trust
 
-FOLD_VERSION: Final = (
-    "3"  # changes whenever the rows of any log could change: snapshots and artifacts of another version are rebuilt
-)
+# Changes whenever the rows of any log could change: snapshots and artifacts of another version are rebuilt. Where the
+# extra for EIP-712 receipts is installed, verdicts are others than where it is not.
+FOLD_VERSION: Final = "3+eip712" if eip712.available() else "3"
 
 
 def open_fold(partition: str, trust: Trust) -> Fold:

@@ -1,11 +1,14 @@
-"""x402 receipts (offer-and-receipt extension, §3 and §5): from text to a verified claim, or the check that failed.
+"""x402 receipts (offer-and-receipt extension 0.6, §3 and §5): from text to a verified claim, or the check that failed.
 
-    jws     compact JWS (RFC 7515 §7.1); header alg, kid; payload network, resourceUrl, payer, issuedAt, transaction
-    eip712  JSON {"payload": {…}, "signature": "0x" r s v}; domain "x402 receipt" version 1, chain id of the network
+    jws     compact JWS (RFC 7515 §7.1); header alg, kid, maybe jwk
+    eip712  JSON {"payload": {…}, "signature": "0x" r s v}, typed data as in `facts.eip712`
+    payload version 1, network (CAIP-2), resourceUrl, payer, issuedAt, maybe transaction ("" says no more than none)
 
-A `jwk` in the header is key material, never authority: the key must be one that Trust names for that resource, in
-its range of the log, and the algorithm belongs to the key, not to the receipt. What a receipt cannot say (the
-amount, the payee) is judged elsewhere (`facts.settlement`).
+A `jwk` in the header is key material, never authority (§4.5.1): the key must be one that Trust names for that
+resource, and a `jwk` beside it must be that very key. The algorithm belongs to the key, not to the receipt. Whether
+the key held is asked at the receipt's place in the log, which nobody can choose, not at its `issuedAt`, which the
+signer writes. What a receipt cannot say (the amount, the payee) is judged elsewhere (`facts.settlement`); an offer
+says what would be asked and is no receipt.
 """
 
 import base64
@@ -86,6 +89,8 @@ def _verify_jws(text: str, signers: tuple[ReceiptSigner, ...], index: int) -> Re
     signer = _holder([signer for signer in signers if signer.key_id == key_id], receipt, index)  # 3, 4
     if signer.algorithm != algorithm:
         raise ReceiptError("bad_signature", "algorithm_of_key", key_id=key_id)
+    if "jwk" in header and not _is_key(header["jwk"], algorithm, signer.public_key):
+        raise ReceiptError("bad_signature", "jwk_is_another_key", key_id=key_id)
     if not check(signer.public_key, signature, signed):  # 5
         raise ReceiptError("bad_signature", "signature", key_id=key_id)
     return _authorised(receipt, signer)  # 6
@@ -96,9 +101,9 @@ def _verify_eip712(text: str, signers: tuple[ReceiptSigner, ...], index: int) ->
     payload, signature = outer.get("payload"), outer.get("signature")
     if not isinstance(payload, dict) or not isinstance(signature, str):
         raise ReceiptError("malformed", "eip712")
-    unsigned = _receipt(payload, key_id="", signed=b"")
+    _receipt(payload, key_id="", signed=b"")  # what does not parse has no signer
     try:
-        address, signed = eip712.recover(payload, signature, network=unsigned.network)
+        address, signed = eip712.recover(payload, signature)
     except ValueError:
         raise ReceiptError("bad_signature", "signature") from None
     receipt = _receipt(payload, key_id=f"0x{address.hex()}", signed=signed)
@@ -149,8 +154,10 @@ def canonical_account(text: str) -> str:
 
 def _receipt(payload: dict[str, Any], *, key_id: str, signed: bytes) -> Receipt:
     """The claim of a payload; members this extension does not know are ignored unless they say what we compare."""
-    version = payload.get("version", 1)
-    if version is True or version != 1:
+    version = payload.get("version")
+    if not isinstance(version, int) or isinstance(version, bool):
+        raise ReceiptError("malformed", "version", key_id=key_id or None)
+    if version != 1:
         raise ReceiptError("unsupported_format", "version", key_id=key_id or None)
     texts = [payload.get(name) for name in ("network", "resourceUrl", "payer")]
     issued_at_s = payload.get("issuedAt")
@@ -184,7 +191,7 @@ def _decoded(part: str) -> bytes:
         raw = base64.b64decode(part + "=" * (-len(part) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
         raise ReceiptError("malformed", "base64url") from None
-    if base64.urlsafe_b64encode(raw).rstrip(b"=").decode() != part:
+    if _encoded(raw) != part:
         raise ReceiptError("malformed", "base64url")
     return raw
 
@@ -236,8 +243,30 @@ def _check_ecdsa(curve: ec.EllipticCurve) -> Callable[[bytes, bytes, bytes], boo
     return check
 
 
+def _is_key(jwk: object, algorithm: str, public_key: bytes) -> bool:
+    """Whether a JSON Web Key (RFC 7517, RFC 8037) is this public key."""
+    if algorithm == "EdDSA":
+        members = {"kty": "OKP", "crv": "Ed25519", "x": _encoded(public_key)}
+    else:
+        name, curve = _CURVES[algorithm]
+        try:
+            point = ec.EllipticCurvePublicKey.from_encoded_point(curve, public_key).public_numbers()
+        except ValueError:
+            return False
+        x, y = (_encoded(number.to_bytes(32, "big")) for number in (point.x, point.y))
+        members = {"kty": "EC", "crv": name, "x": x, "y": y}
+    return isinstance(jwk, dict) and all(jwk.get(name) == value for name, value in members.items())
+
+
+def _encoded(raw: bytes) -> str:
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+_CURVES: Final[dict[str, tuple[str, ec.EllipticCurve]]] = {
+    "ES256": ("P-256", ec.SECP256R1()),
+    "ES256K": ("secp256k1", ec.SECP256K1()),
+}
 _ALGORITHMS: Final[dict[str, Callable[[bytes, bytes, bytes], bool]]] = {
     "EdDSA": _check_eddsa,
-    "ES256": _check_ecdsa(ec.SECP256R1()),
-    "ES256K": _check_ecdsa(ec.SECP256K1()),
+    **{algorithm: _check_ecdsa(curve) for algorithm, (_, curve) in _CURVES.items()},
 }

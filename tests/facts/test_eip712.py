@@ -11,6 +11,7 @@ from tests.facts.payment import NETWORK, PAYER, RESOURCE
 
 ADDRESS = bytes.fromhex("1a642f0e3c3af545e7acbd38b07251b3990914f1")  # of the private key 01…01
 PAYLOAD = {
+    "version": 1,
     "network": NETWORK,
     "resourceUrl": RESOURCE,
     "payer": PAYER,
@@ -22,7 +23,7 @@ SIGNER = ReceiptSigner(
 )
 
 
-def receipt(payload=PAYLOAD, *, name="x402 receipt", chain=8453, key=b"\x01" * 32):
+def receipt(payload=PAYLOAD, *, name="x402 receipt", chain=1, key=b"\x01" * 32):
     account = pytest.importorskip("eth_account").Account.from_key(key)
     domain = {"name": name, "version": "1", "chainId": chain}
     signed = account.sign_typed_data(domain, eip712.RECEIPT_TYPES, payload)
@@ -50,16 +51,56 @@ def test_forgeries_are_named():
     changed = json.dumps(true | {"payload": PAYLOAD | {"payer": "0xeve"}})
     assert verdict(changed) == "unknown_key", "another payload recovers another signer"
     assert verdict(receipt(name="x402 offer")) == "unknown_key"
-    assert verdict(receipt(chain=1)) == "unknown_key"
+    assert verdict(receipt(chain=8453)) == "unknown_key", "the chain id is 1 on every network"
     assert verdict(receipt(key=b"\x02" * 32)) == "unknown_key"
     assert verdict(receipt(), index=100) == "revoked_key"
     assert verdict(receipt(PAYLOAD | {"resourceUrl": "https://api.example.evil/x"})) == "unknown_key"
     assert verdict(json.dumps(true | {"signature": "0x" + "00" * 65})) == "bad_signature"
     assert verdict(json.dumps(true | {"signature": true["signature"] + "00"})) == "bad_signature"
     assert verdict(json.dumps(true | {"payload": PAYLOAD | {"extra": 1}})) == "bad_signature"
-    assert verdict(json.dumps(true | {"payload": PAYLOAD | {"network": "solana:main"}})) == "bad_signature"
+    assert verdict(json.dumps(true | {"payload": PAYLOAD | {"network": "solana:main"}})) == "unknown_key"
     assert verdict(json.dumps({"payload": PAYLOAD})) == "malformed"
     assert verdict("not json") == "malformed"
+
+
+def test_the_payload_names_any_network():
+    solana = PAYLOAD | {
+        "network": "solana:5eykt4UsFv8P8NJdTREpY1vzqKqZKvdp",
+        "payer": "7S3P4HxJpyyigGzodYwHtCxZyUQe9JiBM",
+    }
+    assert verdict(receipt(solana)).network == solana["network"]
+
+
+@pytest.mark.parametrize("name", PAYLOAD)
+def test_every_member_of_the_schema_is_there(name):
+    true = json.loads(receipt())
+    less = {member: value for member, value in PAYLOAD.items() if member != name}
+    assert verdict(json.dumps(true | {"payload": less})) in ("malformed", "bad_signature")
+
+
+@pytest.mark.parametrize("changes", [{"version": "1"}, {"version": True}, {"issuedAt": -1}, {"issuedAt": "1"}])
+def test_members_of_other_types_are_malformed(changes):
+    assert verdict(json.dumps(json.loads(receipt()) | {"payload": PAYLOAD | changes})) == "malformed"
+
+
+def test_the_digest_is_the_one_that_the_standard_prescribes():
+    """EIP-712 by hand over the extension's schema (§5.3), with nothing of the library but its hash and curve."""
+    account = pytest.importorskip("eth_account").Account
+    keccak = pytest.importorskip("eth_utils").keccak
+    receipt_type = (
+        "Receipt(uint256 version,string network,string resourceUrl,string payer,uint256 issuedAt,string transaction)"
+    )
+    domain_type = "EIP712Domain(string name,string version,uint256 chainId)"
+
+    def struct(form, *values):
+        words = [v.to_bytes(32, "big") if isinstance(v, int) else keccak(text=v) for v in values]
+        return keccak(keccak(text=form) + b"".join(words))
+
+    domain = struct(domain_type, "x402 receipt", "1", 1)
+    digest = keccak(b"\x19\x01" + domain + struct(receipt_type, *PAYLOAD.values()))
+    signed = account.unsafe_sign_hash(digest, b"\x01" * 32)
+    text = json.dumps({"payload": PAYLOAD, "signature": f"0x{bytes(signed.signature).hex()}"})
+    assert verdict(text).key_id == f"0x{ADDRESS.hex()}"
 
 
 def test_without_the_extra_the_form_is_unsupported(monkeypatch):

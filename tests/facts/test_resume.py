@@ -2,6 +2,7 @@
 
 import pytest
 
+from facts import eip712
 from facts.partition import FOLD_VERSION, open_fold, resume_fold
 from polyc.errors import CorruptError
 from tests.facts.everything import every_partition
@@ -34,5 +35,5 @@ def test_a_snapshot_of_another_partition_is_refused(mine, other):
 
 
 def test_the_fold_version_is_text_that_a_file_name_can_bear():
-    assert FOLD_VERSION
+    assert ("eip712" in FOLD_VERSION) == eip712.available(), "the extra changes verdicts"
     assert set(FOLD_VERSION) <= set("abcdefghijklmnopqrstuvwxyz0123456789.+")
