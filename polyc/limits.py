@@ -51,6 +51,7 @@ WORKER_MESSAGE_SIZE_BYTES_MAX: Final = 256 * 1024 * 1024  # one row may fill the
 BATCH_SIZE_BYTES_TARGET: Final = 1024 * 1024  # frames are cut by bytes (F16)
 BATCH_ROWS_MAX: Final = 2048  # the engine's vector
 WRITE_DEADLINE_S: Final = 10.0  # a reader that takes no frame for so long is gone (F20)
+SCANS_AT_ONCE_MAX: Final = 64  # of one statement's large tables; each is a thread and a pipe of the admitter
 QUERY_QUEUE_MAX: Final = 64  # callers waiting for a worker; beyond it: RESOURCE_EXHAUSTED
 QUERIES_PER_SUBJECT_MAX: Final = 8  # running and waiting ones of one subject
 

@@ -22,7 +22,7 @@ from polyc.limits import (
 )
 from polyc.published import EdgeTrust
 from query_plane import wire
-from query_plane.admission import Admitted, Admitter, Snapshot
+from query_plane.admission import Admission, Snapshot
 from query_plane.answer import BatchFrame, Catalog, Column, Frame, SchemaFrame, Trailer, TrailerFrame
 from query_plane.audit import AuditLog, Intent, Outcome, Status
 from query_plane.lexing import check_bounds
@@ -30,6 +30,7 @@ from query_plane.metrics import Metrics, span
 from query_plane.names import catalog_of, relations_of
 from query_plane.pool import Worker, WorkerLostError, WorkerPool
 from query_plane.slots import Slots
+from query_plane.trusted import Admitted
 
 Headers = Iterable[tuple[bytes, bytes]]
 
@@ -54,7 +55,7 @@ class QueryCore:
         self,
         *,
         trust: EdgeTrust,
-        admitter: Admitter,
+        admitter: Admission,
         pool: WorkerPool,
         audit: AuditLog,
         slots: Slots,
@@ -149,7 +150,8 @@ class QueryCore:
             run.reads = bool(checked.relations)
             # 6
             with span("admit"):
-                admitted = await self._admitter.admit(run.snapshot, checked.relations)
+                left_s = run.started_s + run.deadline_s - self._clock.monotonic_s()
+                admitted = await self._admitter.admit(run.snapshot, checked.relations, deadline_s=left_s)
             try:
                 # 7, 8 and 9
                 job = run.job(admitted, fleet_threads=self._fleet_threads)
@@ -157,7 +159,7 @@ class QueryCore:
                     async for frame in frames:
                         yield frame
             finally:
-                admitted.close()
+                admitted.end()
         except WorkerLostError:
             raise _lost(is_late=self._clock.monotonic_s() - run.started_s >= run.deadline_s) from None
         finally:
@@ -269,7 +271,7 @@ class _Run:
         return str(self.snapshot.as_of) if self.grant.realm == "fleet" else ""
 
     def _frontier(self) -> str:
-        return str(self.snapshot.generation.frontier.root) if self.grant.realm == "fleet" else ""
+        return self.snapshot.generation.frontier_root if self.grant.realm == "fleet" else ""
 
     def trailer(self) -> TrailerFrame:
         """The last frame."""

@@ -1,8 +1,9 @@
 """The sealed engine of one worker: opened, filled, locked, read-only (query-plane.md, "Worker").
 
-The order matters and was tried on DuckDB 2.0.1: open with every option spelled out, register the admitted rows and
-create our views, then take away files, then lock the configuration, then begin the one read-only transaction. A
-setting that is set later, or before the views, protects nothing (B08).
+The order matters and was tried on DuckDB 2.0.1: open with every option spelled out; then the kernel's walls, before
+the engine has a thread that could stay outside of them; register the admitted rows and create our views, then take
+away files, then lock the configuration, then begin the one read-only transaction. A setting that is set later, or
+before the views, protects nothing (B08).
 """
 
 import mmap
@@ -13,18 +14,23 @@ from typing import Any, Final
 import duckdb
 import pyarrow as pa
 
-from query_plane.wire import Source
+from query_plane.scanning import Scanned
+from query_plane.seal import Sandbox, restrict
+from query_plane.wire import Run, Source
 
 SERIALIZE: Final = "SELECT json_serialize_sql(CAST(? AS VARCHAR))"
 
 
 def open_engine(*, memory_limit_bytes: int) -> duckdb.DuckDBPyConnection:
-    """A fresh in-memory engine that extends, finds and remembers nothing by itself."""
+    """A fresh in-memory engine that extends, finds and remembers nothing by itself, and starts no thread.
+
+    Without a thread of its own it survives a fork; whatever threads it gets later are behind the walls of `seal`.
+    """
     return duckdb.connect(
         ":memory:",
         config={
             "threads": 1,
-            "async_threads": 1,
+            "async_threads": 0,
             "memory_limit": f"{memory_limit_bytes}B",
             "temp_directory": "",
             "autoload_known_extensions": "false",
@@ -41,7 +47,7 @@ def open_engine(*, memory_limit_bytes: int) -> duckdb.DuckDBPyConnection:
 def warm_up(engine: duckdb.DuckDBPyConnection) -> None:
     """Load what the first statement would load, while files can still be read."""
     serialize(engine, "SELECT 1")
-    engine.execute("SET TimeZone='UTC'")
+    engine.execute("SET GLOBAL TimeZone='UTC'")
     rows = pa.table({"i": pa.array([1], pa.int64()), "t": pa.array([0], pa.timestamp("us", tz="UTC"))})
     engine.register("warm_up", _Rows(rows))
     relation = engine.sql(
@@ -57,30 +63,46 @@ def serialize(engine: duckdb.DuckDBPyConnection, sql: str) -> str:
     return str(tree)
 
 
-def fill(engine: duckdb.DuckDBPyConnection, sources: Sequence[Source], descriptors: Sequence[int]) -> None:
-    """Make each source: admitted rows from their memory file, or a view of ours."""
+def lock(engine: duckdb.DuckDBPyConnection, run: Run, descriptors: Sequence[int], *, sandbox: Sandbox) -> list[Scanned]:
+    """Lock the process, fill the engine, lock the engine: what is not in it or not admitted is out of reach now.
+
+    Returns the sources that each scan reads anew.
+    """
+    restrict(run.paths, sandbox=sandbox)
+    scanned = fill(engine, run.sources, descriptors)
+    seal(engine, paths=run.paths, deadline_ms=run.deadline_ms, threads=run.threads)
+    return scanned
+
+
+def fill(engine: duckdb.DuckDBPyConnection, sources: Sequence[Source], descriptors: Sequence[int]) -> list[Scanned]:
+    """Make each source: admitted rows from their memory file or through their door, or a view of ours."""
+    scanned: list[Scanned] = []
     for source in sources:
         name = '"' + source.name.replace('"', '""') + '"'
-        if source.descriptor is not None:
+        if source.descriptor is not None and source.schema is not None:
+            schema = pa.ipc.read_schema(pa.py_buffer(source.schema))
+            scanned.append(Scanned(descriptors[source.descriptor], schema))
+            engine.register(source.name, scanned[-1])
+        elif source.descriptor is not None:
             engine.register(source.name, _Rows(_admitted(descriptors[source.descriptor])))
         else:
             engine.execute(f"CREATE TEMP VIEW {name} AS {source.view}")
+    return scanned
 
 
 def seal(engine: duckdb.DuckDBPyConnection, *, paths: Sequence[str], deadline_ms: int, threads: int) -> None:
     """Lock the engine; what it can read from here on is what `fill` made."""
-    engine.execute(f"SET threads={threads:d}")
-    engine.execute(f"SET max_execution_time={deadline_ms:d}")
-    engine.execute("SET errors_as_json=true")
-    if paths:
-        listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
-        engine.execute(f"SET allowed_paths=[{listed}]")
-        engine.execute("SET enable_external_access=false")
-    else:
-        engine.execute("SET enable_external_access=false")
-        engine.execute("SET disabled_filesystems='LocalFileSystem'")
-    engine.execute("SET lock_configuration=true")
-    engine.execute("BEGIN TRANSACTION READ ONLY")
+    listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
+    engine.execute(
+        f"SET threads={threads:d};"
+        f"SET max_execution_time={deadline_ms:d};"
+        "SET errors_as_json=true;"
+        + (f"SET allowed_paths=[{listed}];" if paths else "")
+        + "SET enable_external_access=false;"
+        + ("" if paths else "SET disabled_filesystems='LocalFileSystem';")
+        + "SET lock_configuration=true;"
+        "BEGIN TRANSACTION READ ONLY"
+    )
 
 
 class _Rows:

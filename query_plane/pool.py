@@ -11,7 +11,7 @@ import signal
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 import msgspec
@@ -27,6 +27,7 @@ _FORK_DEADLINE_S: Final = 20.0  # the zygote's first fork waits for its imports 
 _PROBE_DEADLINE_S: Final = 60.0
 _NICE_AFTER_S: Final = 0.5  # a statement that runs longer yields to the short ones
 _NICE: Final = 15
+_REFILL_LATER_S: Final = 0.02  # a new spare is made when the answer that took the old one is out
 
 
 class WorkerLostError(Exception):
@@ -36,8 +37,11 @@ class WorkerLostError(Exception):
 class Worker:
     """One worker and the one conversation with it."""
 
-    def __init__(self, connection: socket.socket, *, pid: int, pidfd: int) -> None:
+    def __init__(
+        self, connection: socket.socket, *, pid: int, pidfd: int, on_close: Callable[[], None] | None = None
+    ) -> None:
         connection.setblocking(False)
+        self._on_close = on_close
         self._socket = connection
         self._buffer = bytearray()
         self._pidfd = pidfd
@@ -107,6 +111,8 @@ class Worker:
         os.close(self._pidfd)
         self._pidfd = -1
         self._socket.close()
+        if self._on_close is not None:
+            self._on_close()
 
     def _age(self) -> None:
         with contextlib.suppress(ProcessLookupError, PermissionError):
@@ -158,13 +164,18 @@ class WorkerPool:
         self._refilling: asyncio.Task[None] | None = None
         self._closed = False
 
+    @property
+    def is_for_one_question(self) -> bool:
+        """Whether its process asks once and ends."""
+        return self._once
+
     async def acquire(self) -> Worker:
         """A fresh worker; UnavailableError when none can be made."""
         if self._once and self._refilling is not None:
             await self._refilling
         worker = self._spares.pop() if self._spares else await self._fork()
-        if not self._once:
-            self._refill()
+        if not self._spares:
+            self._refill_unless_once()  # callers come at once; else the next spare is made when this query is over
         return worker
 
     def start(self) -> None:
@@ -191,6 +202,13 @@ class WorkerPool:
         self._zygote.kill()
         self._zygote.wait()
 
+    def _refill_unless_once(self) -> None:
+        if not self._once:
+            self._refill()
+
+    def _refill_later(self) -> None:
+        asyncio.get_running_loop().call_later(_REFILL_LATER_S, self._refill_unless_once)
+
     def _refill(self) -> None:
         if self._closed or (self._refilling is not None and not self._refilling.done()):
             return
@@ -205,19 +223,23 @@ class WorkerPool:
                 return  # the next acquire tells its caller
 
     async def _fork(self) -> Worker:
-        """Ask the zygote; answers come in the order of the questions."""
+        connection, pid, pidfd = await self.fork(FORK)
+        return Worker(connection, pid=pid, pidfd=pidfd, on_close=self._refill_later)
+
+    async def fork(self, kind: bytes) -> tuple[socket.socket, int, int]:
+        """Ask the zygote for a process: its socket, pid and pidfd; answers come in the order of the questions."""
         loop = asyncio.get_running_loop()
         async with self._lock:
             try:
                 async with asyncio.timeout(_FORK_DEADLINE_S):
-                    await loop.sock_sendall(self._control, FORK)
+                    await loop.sock_sendall(self._control, kind)
                     data, descriptors = await self._answer(loop)
             except (OSError, TimeoutError):
                 raise UnavailableError("no worker can be started", hint="try again") from None
         if len(data) != PID.size or len(descriptors) != 2:
             raise UnavailableError("no worker can be started", hint="the worker process ended; restart the edge")
         (pid,) = PID.unpack(data)
-        return Worker(socket.socket(fileno=descriptors[0]), pid=pid, pidfd=descriptors[1])
+        return socket.socket(fileno=descriptors[0]), pid, descriptors[1]
 
     async def _answer(self, loop: asyncio.AbstractEventLoop) -> tuple[bytes, list[int]]:
         ready = loop.create_future()

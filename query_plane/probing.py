@@ -1,6 +1,6 @@
 """The worker's half of the start-up self-test: sealed exactly as for a query, it tries to get out (B08).
 
-Runs in a use-once worker, after the same `engine.fill`, `engine.seal` and `seal.restrict` as a real job. Whatever
+Runs in a use-once worker, after the same `engine.lock` as a real job. Whatever
 succeeds is named; the edge then refuses to serve.
 """
 
@@ -13,7 +13,7 @@ from typing import Final
 
 import duckdb
 
-from query_plane import engine, seal, wire
+from query_plane import engine, wire
 from query_plane.seal import Sandbox
 
 _UDP_TARGET: Final = ("127.0.0.1", 9)
@@ -24,10 +24,7 @@ def probe(
 ) -> wire.Passed:
     """Seal, try everything, and tell what passed."""
     python_variable = [1]  # what a replacement scan would find
-    run = message.run
-    engine.fill(database, run.sources, descriptors)
-    engine.seal(database, paths=run.paths, deadline_ms=run.deadline_ms, threads=run.threads)
-    seal.restrict(run.paths, sandbox=sandbox)
+    engine.lock(database, message.run, descriptors, sandbox=sandbox)
     del python_variable[:]
     attacks = [f"statement: {sql}" for sql in message.statements if _statement_passes(database, sql)]
     if message.try_kernel:

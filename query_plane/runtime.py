@@ -9,16 +9,18 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from artifacts.newest import Newest, Pins
 from artifacts.reader import Reader
 from artifacts.store import DirectoryStore
 from polyc.appending import Author, JournalPort
 from polyc.clock import Clock
 from polyc.dataroot import DataRoot
 from polyc.ids import IdSource
-from polyc.limits import QUERIES_PER_SUBJECT_MAX, QUERY_QUEUE_MAX
+from polyc.limits import ADMISSION_SIZE_BYTES_MAX, QUERIES_PER_SUBJECT_MAX, QUERY_QUEUE_MAX
 from polyc.published import EdgeTrust
 from polyc.signing import load_signer
-from query_plane.admission import Admitter
+from query_plane.admission import Admission, Admitter
+from query_plane.admitter_pool import AdmitterPool
 from query_plane.audit import AuditLog
 from query_plane.core import QueryCore
 from query_plane.ledger import Ledger, edge_id
@@ -35,6 +37,8 @@ class Settings:
     running_max: int = 0  # 0: two a core, and two more; long statements yield to short ones
     spares: int = 2
     fleet_threads: int = 0  # 0: one a core
+    admitters: int = 0  # 0: one a core
+    admission_size_bytes_max: int = ADMISSION_SIZE_BYTES_MAX  # of a scope's rows at once; more are scanned
     flight_port: int | None = None  # the Flight SQL door, for ADBC and JDBC tools; None: closed
 
 
@@ -44,7 +48,7 @@ class Opened:
 
     core: QueryCore
     trust: EdgeTrust
-    admitter: Admitter
+    admitter: Admission
     audit: AuditLog
     slots: Slots
 
@@ -63,7 +67,11 @@ async def open_core(
     cores = os.cpu_count() or 1
     trust = EdgeTrust(root.published, root.policy(), clock=clock)
     audit = _open_audit(root, journal=journal, clock=clock, ids=ids)
-    admitter = Admitter(_open_reader(root, clock=clock, ids=ids))
+    admitter: Admission
+    if pool.is_for_one_question:
+        admitter = Admitter(_open_reader(root, clock=clock, ids=ids))
+    else:
+        admitter = _open_admitters(root, clock=clock, ids=ids, settings=settings, pool=pool)
     limits = Slots(
         running_max=settings.running_max or 2 * cores + 2,
         waiting_max=QUERY_QUEUE_MAX,
@@ -90,6 +98,22 @@ def _open_audit(root: DataRoot, *, journal: JournalPort, clock: Clock, ids: IdSo
     name = edge_id(folder, ids=ids)
     author = Author(journal, load_signer(root.keys / "query.pem"), clock=clock, ids=ids)
     return AuditLog(author, Ledger(folder, ids=ids), edge_id=name, clock=clock, ids=ids)
+
+
+def _open_admitters(
+    root: DataRoot, *, clock: Clock, ids: IdSource, settings: Settings, pool: WorkerPool
+) -> AdmitterPool:
+    policy = root.policy()
+    trust = EdgeTrust(root.published, policy, clock=clock)  # its own: generations are pinned in another thread
+    store = DirectoryStore(root.artifacts)
+    return AdmitterPool(
+        pool,
+        root=root.path,
+        newest=Newest(store, keys=lambda: trust.bundle().keys, origin=policy.origin),
+        pins=Pins(store, clock=clock, ids=ids),
+        count=settings.admitters or os.cpu_count() or 1,
+        eager_size_bytes_max=settings.admission_size_bytes_max,
+    )
 
 
 def _open_reader(root: DataRoot, *, clock: Clock, ids: IdSource) -> Reader:

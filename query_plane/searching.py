@@ -25,7 +25,7 @@ from polyc.limits import BODY_SIZE_BYTES_MAX, QUERIES_PER_SUBJECT_MAX, QUERY_QUE
 from polyc.published import EdgeTrust
 from polyc.signing import load_signer
 from query_plane import plain
-from query_plane.admission import Admitter, Snapshot
+from query_plane.admission import Admission, Admitter, Snapshot
 from query_plane.asgi import Receive, Scope, Send, headers_of, send_whole
 from query_plane.audit import AuditLog, Intent, Outcome
 from query_plane.core import Headers, QueryFailedError
@@ -52,7 +52,7 @@ class SearchCore:
         self,
         *,
         trust: EdgeTrust,
-        admitter: Admitter,
+        admitter: Admission,
         audit: AuditLog,
         slots: Slots,
         clock: Clock,

@@ -16,11 +16,11 @@ import pyarrow.parquet as pq
 from polyc.durable import make_private_folder
 from polyc.errors import RefusedError, UnavailableError
 from query_plane import gate, wire
-from query_plane.admission import Admitted
 from query_plane.attacks import ON_THE_GATE, ON_THE_SEAL
 from query_plane.names import relations_of
 from query_plane.pool import WorkerLostError, WorkerPool
 from query_plane.seal import Sandbox
+from query_plane.trusted import Admitted
 
 _DEADLINE_MS: Final = 60_000  # generous: a busy machine must not keep an edge from starting
 _ATTEMPTS: Final = 3  # a probe that ends without an answer says nothing; three of them say that it cannot be had

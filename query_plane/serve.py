@@ -75,6 +75,7 @@ async def _serve(
     try:
         async with open_core(root, journal=journal, clock=clock, ids=ids, settings=settings, pool=pool) as opened:
             await pool.prefork()
+            await opened.admitter.start()
             await self_test(pool, keys=root.keys, folder=root.path / "edge", sandbox=settings.sandbox)
             search = SearchCore(
                 trust=opened.trust,

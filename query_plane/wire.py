@@ -7,6 +7,8 @@ trusted: every message from it is bounded and decoded into one of the structs be
     worker        … Checked | Refused             …                  → Started, Rows*, Finished | Refused
     edge    Probe + descriptors → …               (the start-up self-test)
     worker                      … Passed
+
+`query_plane.admission_wire` says what the edge and an admitter say to each other, in the same frames.
 """
 
 import array
@@ -22,7 +24,8 @@ from polyc.limits import WORKER_MESSAGE_SIZE_BYTES_MAX
 
 LENGTH: Final = struct.Struct(">I")
 FORK: Final = b"F"  # to the zygote: fork one worker
-PID: Final = struct.Struct(">i")  # from the zygote, with the worker's socket and its pidfd
+FORK_ADMITTER: Final = b"A"  # to the zygote: fork one admitter
+PID: Final = struct.Struct(">i")  # from the zygote, with the new process's socket and its pidfd
 DESCRIPTORS_MAX: Final = 64  # more tables than the catalog has
 
 Want = Literal["json", "arrow"]
@@ -47,12 +50,14 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True, tag="checked"):
 class Source(msgspec.Struct, frozen=True, kw_only=True):
     """A relation of the statement.
 
-    `descriptor` is the place of its admitted rows (an Arrow IPC stream in a sealed memory file) among the message's
-    descriptors; `view` is a SELECT of ours over files or over other sources. Exactly one is set.
+    `descriptor` is the place of its admitted rows among the message's descriptors: an Arrow IPC stream in a sealed
+    memory file or, with a `schema` (an Arrow schema message), a door to scan them through (`query_plane.scanning`).
+    `view` is a SELECT of ours over files or over other sources. Exactly one of the two is set.
     """
 
     name: str
     descriptor: int | None = None
+    schema: bytes | None = None
     view: str | None = None
 
 
@@ -137,6 +142,12 @@ def send(connection: socket.socket, message: FromWorker) -> None:
 
 def receive(connection: socket.socket) -> tuple[FromEdge, list[int]] | None:
     """The edge's next message and its descriptors; None when the edge is gone."""
+    received = receive_frame(connection)
+    return None if received is None else (_from_edge.decode(received[0]), received[1])
+
+
+def receive_frame(connection: socket.socket) -> tuple[bytearray, list[int]] | None:
+    """The next message's bytes and its descriptors, blocking; None when the other side is gone."""
     head, descriptors = _receive_head(connection)
     if not head:
         return None
@@ -147,7 +158,7 @@ def receive(connection: socket.socket) -> tuple[FromEdge, list[int]] | None:
         if not chunk:
             return None
         body += chunk
-    return _from_edge.decode(body), descriptors
+    return body, descriptors
 
 
 def decode_from_worker(body: bytes | bytearray) -> FromWorker:

@@ -1,7 +1,12 @@
-"""The process that forks workers: it imports once, holds no engine and no thread, and knows no statement.
+"""The process that forks workers and admitters: it imports and opens an engine once, and knows no statement and no row.
 
-One byte on its socket asks for a worker; the answer is the worker's pid with two descriptors, the worker's socket and
-its pidfd. It ends when the edge does (end of file), and the kernel kills the workers with it.
+A worker is a copy of it: its engine is opened, empty and warm. That is a fork of a few milliseconds instead of an
+opening of sixty (docs/adr/0006q). The engine has no thread until it is behind the worker's walls: a thread does not
+survive a fork, and one that had started before them would stay outside.
+
+One byte on its socket asks for a worker, another for an admitter (`query_plane.admitter`); the answer is the pid with
+two descriptors, the new process's socket and its pidfd. It ends when the edge does (end of file), and the kernel kills
+what it forked with it.
 
 Started as `python -m query_plane.zygote FD SANDBOX` with an empty environment.
 """
@@ -13,16 +18,17 @@ import select
 import signal
 import socket
 import sys
-from typing import cast
+from pathlib import Path
+from typing import NoReturn, cast
 
-import sqlglot
+import duckdb
 
 from query_plane import seal, worker
 from query_plane.seal import Sandbox
-from query_plane.wire import FORK, PID
+from query_plane.wire import FORK, FORK_ADMITTER, PID
 
 
-def serve(control: socket.socket, *, sandbox: Sandbox) -> None:
+def serve(control: socket.socket, prepared: duckdb.DuckDBPyConnection, *, sandbox: Sandbox) -> None:
     """Fork on request until the edge is gone."""
     while True:
         readable, _, _ = select.select([control], [], [], 1.0)
@@ -30,7 +36,7 @@ def serve(control: socket.socket, *, sandbox: Sandbox) -> None:
         if not readable:
             continue
         asked = control.recv(1)
-        if asked != FORK:
+        if asked not in {FORK, FORK_ADMITTER}:
             return
         ours, theirs = socket.socketpair()
         pid = os.fork()
@@ -38,7 +44,9 @@ def serve(control: socket.socket, *, sandbox: Sandbox) -> None:
             control.close()
             theirs.close()
             seal.die_with_parent()
-            worker.main(ours, sandbox=sandbox)
+            if asked == FORK_ADMITTER:
+                _be_admitter(ours)
+            worker.main(ours, prepared, sandbox=sandbox)
         ours.close()
         pidfd = os.pidfd_open(pid)
         socket.send_fds(control, [PID.pack(pid)], [theirs.fileno(), pidfd])
@@ -46,10 +54,20 @@ def serve(control: socket.socket, *, sandbox: Sandbox) -> None:
         os.close(pidfd)
 
 
+def _be_admitter(connection: socket.socket) -> NoReturn:
+    from query_plane import admitter  # noqa: PLC0415 workers never read artifacts, and must not wait for this import
+
+    admitter.main(connection)
+
+
 def _reap() -> None:
     with contextlib.suppress(ChildProcessError):
         while os.waitpid(-1, os.WNOHANG) != (0, 0):
             pass
+
+
+def _threads() -> int:
+    return len(list(Path("/proc/self/task").iterdir()))
 
 
 def main() -> None:
@@ -60,10 +78,12 @@ def main() -> None:
     sandbox = cast("Sandbox", sys.argv[2])
     if sandbox != "off":
         seal.leave_network()
-    sqlglot.parse_one("SELECT 1", dialect="duckdb")  # builds its tables once, before the first fork
+    threads = _threads()
+    prepared = worker.prepare()
+    assert _threads() == threads, "the engine has no thread before the fork"
     gc.collect()
     gc.freeze()
-    serve(socket.socket(fileno=int(sys.argv[1])), sandbox=sandbox)
+    serve(socket.socket(fileno=int(sys.argv[1])), prepared, sandbox=sandbox)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from query_plane.core import QueryCore, Request
 from query_plane.local import bearer_header
 from query_plane.pool import WorkerPool
 from query_plane.runtime import Settings, open_core
+from query_plane.seal import Sandbox
 from tests.query_plane.deployment import Deployment
 
 
@@ -47,8 +48,10 @@ class Journal:
 
 
 @asynccontextmanager
-async def core_of(deployment: Deployment, journal: Journal, **settings) -> AsyncIterator[QueryCore]:
-    pool = WorkerPool(spares=1, sandbox="require")
+async def core_of(
+    deployment: Deployment, journal: Journal, *, sandbox: Sandbox = "require", **settings
+) -> AsyncIterator[QueryCore]:
+    pool = WorkerPool(spares=2, sandbox=sandbox)
     try:
         async with open_core(
             deployment.root,

@@ -13,7 +13,7 @@ from polyc.errors import PolycError, RefusedError, UnavailableError
 from polyc.grants import ByReference, scope_digest
 from polyc.signing import load_signer
 from query_plane import audit as audit_module
-from query_plane.admission import Admitter
+from query_plane.admitter_pool import AdmitterPool
 from query_plane.answer import SchemaFrame, TrailerFrame
 from query_plane.core import QueryFailedError
 from query_plane.local import bearer_header
@@ -226,10 +226,10 @@ def test_a_grant_that_is_revoked_stops_its_running_answer(deployment, loop, monk
 
 
 def test_an_exception_that_is_not_ours_leaves_as_internal_with_the_querys_id(deployment, loop, monkeypatch):
-    async def broken(*_arguments):
+    async def broken(*_arguments, **_named):
         raise ValueError("a text that must not leave: hello from ada")
 
-    monkeypatch.setattr(Admitter, "admit", broken)
+    monkeypatch.setattr(AdmitterPool, "admit", broken)
     with pytest.raises(QueryFailedError) as caught:
         loop.run(ask(loop.core, deployment.grant("ada"), "SELECT 1"))
     query_id = loop.journal.intents()[0]["query_id"]
