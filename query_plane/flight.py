@@ -19,7 +19,8 @@ import pyarrow as pa
 from google.protobuf.any_pb2 import Any as AnyMessage
 from pyarrow import flight
 
-from polyc.errors import PolycError
+from polyc.errors import PolycError, RefusedError
+from polyc.limits import WRITE_DEADLINE_S
 from query_plane.answer import BatchFrame, Catalog, Frame, SchemaFrame, TrailerFrame
 from query_plane.core import Headers, QueryCore, Request
 
@@ -129,6 +130,8 @@ class _Reading:
     ) -> None:
         self._loop = loop
         self._frames = core.execute(headers, read)
+        self._giving_up: asyncio.TimerHandle | None = None
+        self._is_given_up = False
         self._parts = _Parts(self._next)
         with _as_flight_errors():
             try:
@@ -156,9 +159,26 @@ class _Reading:
                 self._close()
 
     def _next(self) -> Frame | None:
-        return asyncio.run_coroutine_threadsafe(anext(self._frames, None), self._loop).result()
+        return asyncio.run_coroutine_threadsafe(self._pulled(), self._loop).result()
+
+    async def _pulled(self) -> Frame | None:
+        """The next frame; who does not come back for another one in time is gone, and its query ends (F20)."""
+        if self._giving_up is not None:
+            self._giving_up.cancel()
+        if self._is_given_up:
+            raise RefusedError("the reader took nothing for too long", code="canceled")
+        frame = await anext(self._frames, None)
+        if frame is not None:
+            self._giving_up = self._loop.call_later(WRITE_DEADLINE_S, self._give_up)
+        return frame
+
+    def _give_up(self) -> None:
+        self._is_given_up = True
+        self._ending = self._loop.create_task(self._frames.aclose())
 
     def _close(self) -> None:
+        if self._giving_up is not None:
+            self._loop.call_soon_threadsafe(self._giving_up.cancel)
         with suppress(RuntimeError):
             asyncio.run_coroutine_threadsafe(self._frames.aclose(), self._loop).result()
 

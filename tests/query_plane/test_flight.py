@@ -6,7 +6,7 @@ import pytest
 
 adbc = pytest.importorskip("adbc_driver_flightsql.dbapi", reason="the optional extra `flight` is not installed")
 
-from tests.query_plane.cores import Loop  # noqa: E402 the import above decides whether there is anything to test
+from tests.query_plane.cores import Loop, until  # noqa: E402 the import above decides whether there is anything to test
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +63,16 @@ def test_a_bearer_that_is_none_is_refused_before_anything_runs(loop, door):
     with connected(door, "nonsense") as connection, connection.cursor() as cursor, pytest.raises(adbc.Error):
         cursor.execute("SELECT 1")
     assert loop.journal.events == []
+
+
+def test_a_reader_that_stalls_loses_its_query(deployment, loop, door, monkeypatch):
+    monkeypatch.setattr("query_plane.flight.WRITE_DEADLINE_S", 0.2)
+    with connected(door, deployment.grant("ada")) as connection, connection.cursor() as cursor:
+        cursor.execute("SELECT repeat('x', 100000) AS x FROM range(10000000000)")
+        cursor.fetchone()
+        loop.run(until(loop.journal.outcomes))
+    assert loop.journal.outcomes() == [("cancelled", "canceled")]
+    assert loop.core.held == 0
 
 
 def test_a_reader_that_leaves_cancels_its_query(deployment, loop, door):
