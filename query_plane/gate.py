@@ -31,6 +31,8 @@ from query_plane.lexing import check_bounds
 
 logging.getLogger("sqlglot").disabled = True  # its warnings quote the statement
 
+TABLES_HINT: Final = "polyc tables (over HTTP: DescribeCatalog) lists the tables of this grant"
+FUNCTIONS_HINT: Final = "DescribeCatalog lists the functions"
 WITH_DEPTH_MAX: Final = 3  # deeper nests multiply planning work; people write one or two levels
 
 _ROOTS: Final = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values, exp.Pivot)
@@ -73,7 +75,7 @@ def check(
     explain = scan.first_word == "explain"
     if explain:
         if not may_explain:
-            raise RefusedError("EXPLAIN is for admin grants", hint="run the statement itself")
+            raise RefusedError("EXPLAIN is for admin grants", hint="run the statement itself, or ask as an admin")
         text = " " * scan.first_word_end + sql[scan.first_word_end :]
     root = _parse(text, explain=explain)
     try:
@@ -93,7 +95,7 @@ def unknown_relation(name: str, known: Sequence[str]) -> RefusedError:
     The suggestion is taken from admitted names alone.
     """
     close = difflib.get_close_matches(fold(name), known, n=1, cutoff=0.7)
-    hint = f'did you mean "{close[0]}"?' if close else "DescribeCatalog lists the tables of this grant"
+    hint = f'did you mean "{close[0]}"?' if close else TABLES_HINT
     return RefusedError(f'no table "{_short(name)}"', code="not_found", hint=hint)
 
 
@@ -104,6 +106,8 @@ def _parse(text: str, *, explain: bool) -> exp.Expr:
         raise RefusedError("the statement is nested too deeply", hint="split it with WITH") from None
     except SqlglotError as error:
         raise _cannot_parse(error) from None
+    except Exception:  # on some texts the parser trips over itself (`SELECT f([{}:]` …): that is no parse, either
+        raise RefusedError("the statement cannot be parsed", hint="check brackets, quotes and commas") from None
     real = [statement for statement in statements if statement is not None and not isinstance(statement, exp.Semicolon)]
     if not real:
         raise RefusedError("there is no statement", hint="write one SELECT")
@@ -178,7 +182,7 @@ def _check_function(node: exp.Func) -> None:
 
 def _unknown_function(name: str) -> RefusedError:
     close = difflib.get_close_matches(fold(name), sorted(FUNCTIONS), n=1, cutoff=0.8)
-    hint = f"did you mean {close[0]}()?" if close else "DescribeCatalog lists the functions"
+    hint = f"did you mean {close[0]}()?" if close else FUNCTIONS_HINT
     return RefusedError(f"no function {_short(fold(name))}()", code="not_found", hint=hint)
 
 

@@ -10,9 +10,11 @@ purpose.)
 
 import json
 import random
+import resource
 import sys
 import tempfile
 import unicodedata
+from collections import Counter
 from pathlib import Path
 
 import duckdb
@@ -48,6 +50,7 @@ SEEDS = (
     "INSERT INTO plain VALUES (2)",
 )  # fmt: skip
 WORDS = ["SELECT", "FROM", "WHERE", "JOIN", "CROSS", "LATERAL", "UNION", "ALL", "EXCEPT", "INTERSECT", "WITH", "RECURSIVE", "AS", "MATERIALIZED", "VALUES", "TABLE", "PIVOT", "UNPIVOT", "ON", "IN", "USING", "GROUP", "BY", "ORDER", "LIMIT", "OFFSET", "HAVING", "QUALIFY", "DISTINCT", "EXISTS", "NOT", "NULL", "CASE", "WHEN", "THEN", "ELSE", "END", "CAST", "TRY_CAST", "COLUMNS", "EXCLUDE", "REPLACE", "SAMPLE", "ASOF", "POSITIONAL", "NATURAL", "SEMI", "ANTI", "SHOW", "DESCRIBE", "SUMMARIZE", "EXPLAIN", "ANALYZE", "INSERT", "DELETE", "UPDATE", "COPY", "ATTACH", "SET", "PRAGMA", "CALL", "INSTALL", "LOAD", "EXPORT", "INTO", "FOR", "messages", "turns", "hidden_rows", "plain", "sqlite_master", "duckdb_views", "information_schema.tables", "pg_catalog.pg_tables", "main.messages", "memory.main.hidden_rows", "query", "query_table", "read_text", "read_csv", "read_parquet", "glob", "sniff_csv", "parquet_scan", "json_execute_serialized_sql", "getenv", "current_setting", "duckdb_settings", "unnest", "range", "text", "role", "position", "partition", "status", "x", "y", "t", "m", "*", "1", "2", "'a'", "'messages'", "'hidden_rows'", "'FROM", "hidden_rows'", "'{file}'", '"hidden_rows"', '"read_text"', "(", ")", "[", "]", "{", "}", ",", ";", ".", "::", "||", "->", "->>", "=", "<", ">", "+", "-", "@", "#", "?", "$1", "$x", "--", "/*", "*/", "\\", "'", '"', "$$", "E'", "e'\\''", "x'00'", "\n", "\t"]  # fmt: skip
+KINDS = ("cannot be parsed", "more than one statement", "not a reading SELECT", "not part of a reading SELECT", "no table function", "no table", "no function", "parameter", "PIVOT needs", "nested", "parsers disagree", "U+", "NUL", "not on the list", "no plain name", "no statement")  # fmt: skip
 CTE_NAMES = ("x", "messages", "hidden_rows", '"X"', "Messages")
 INVISIBLE = [chr(c) for c in range(0x80, 0x3100) if unicodedata.category(chr(c)) in {"Zs", "Zl", "Zp", "Cf"}] + [
     "\ufeff",
@@ -143,14 +146,20 @@ def fuzz(seed: int, count: int, more: list[str]) -> dict[str, object]:
         engine = _engine(folder)
         before = _state(engine)
         fuzzer = Fuzzer(seed, more, str(file))
-        seen = {"statements": count, "passed": 0, "answered": 0, "findings": []}
+        seen = {"statements": count, "passed": 0, "answered": 0, "refused": Counter(), "findings": []}
         for _ in range(count):
             sql = fuzzer.statement()
+            judge = "first parser"
             try:
                 statement = gate.check(sql, relations=RELATIONS)
+                judge = "second parser"
                 tree.check_tree(serialize(engine, sql), relations=statement.relations)
             except RefusedError as error:
+                seen["refused"][f"{judge}: {_kind(error)}"] += 1
                 _judge(seen, sql, f"{error.message} {error.hint}", folder)
+                continue
+            except Exception as error:  # neither a pass nor a refusal: the caller would be told of a failure of ours
+                seen["findings"].append(f"{judge}: {type(error).__name__}: {sql}")
                 continue
             seen["passed"] += 1
             try:
@@ -164,6 +173,14 @@ def fuzz(seed: int, count: int, more: list[str]) -> dict[str, object]:
             seen["findings"].append("something in the engine changed")
         engine.close()
         return seen
+
+
+def _kind(error: RefusedError) -> str:
+    """The refusal without the caller's own words in it."""
+    for kind in KINDS:
+        if kind in error.message:
+            return kind
+    return error.code
 
 
 def _judge(seen, sql, text, folder):
@@ -202,5 +219,7 @@ def _state(engine: duckdb.DuckDBPyConnection) -> str:
 
 
 if __name__ == "__main__":
+    cpu_s = 30 + int(sys.argv[2]) // 20  # a hang ends here; a machine that is busy elsewhere is none
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
     more = Path(sys.argv[3]).read_text(encoding="utf-8").split("\x1e") if len(sys.argv) > 3 else []
     print(json.dumps(fuzz(int(sys.argv[1]), int(sys.argv[2]), more)))
