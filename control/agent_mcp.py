@@ -4,6 +4,7 @@ The bearer is the credential of a running dispatch; it says which conversation, 
 is no tool that takes SQL here: agents do not submit statements from within a conversation.
 """
 
+from importlib.metadata import version
 from typing import Annotated, Any
 
 from mcp.server.mcpserver import Context, MCPServer
@@ -33,7 +34,7 @@ Count = Annotated[int, Field(ge=1, le=1000, description="how many; more than the
 
 def agent_mcp(context: ControlContext) -> tuple[MCPServer, list[BaseRoute]]:
     """The server and its routes; whoever mounts them runs its session manager."""
-    server = MCPServer("polychrome-conversation", log_level="WARNING")
+    server = MCPServer("polychrome-conversation", version=version("polychrome"), log_level="WARNING")
 
     @server.tool(name=CONVERSATION_RECENT_TURNS.name, description=CONVERSATION_RECENT_TURNS.description)
     async def recent_turns(

@@ -10,6 +10,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import version
 from typing import Annotated, Any, Final
 
 import httpx
@@ -139,6 +140,7 @@ def assistant_mcp(assistant: Assistant, *, session: str | None = None) -> MCPSer
     """The server. With `session` it speaks for that session (stdio); without, each request brings its bearer."""
     server = MCPServer(
         "polychrome",
+        version=version("polychrome"),
         instructions="SQL over signed records of agents' conversations. describe_catalog lists tables and examples.",
         log_level="WARNING",
     )

@@ -65,7 +65,7 @@ _CLASSES: Final[tuple[tuple[type[Exception], Code, str, str | None], ...]] = (
         duckdb.CatalogException,
         "not_found",
         "a name in the statement is not known",
-        "DescribeCatalog lists tables and functions",
+        "polyc tables (over HTTP: DescribeCatalog) lists what may be named",
     ),
     (duckdb.TypeMismatchException, "invalid_argument", "types in the statement do not fit together", "cast one side"),
     (duckdb.NotImplementedException, "unimplemented", "the engine cannot do this", None),
@@ -133,7 +133,9 @@ def _binder(text: str, columns: Sequence[str]) -> tuple[str, str | None] | None:
         close = difflib.get_close_matches(fold(name), columns, n=1, cutoff=0.7)
         return (
             f'no column "{name[:64]}"',
-            f'did you mean "{close[0]}"?' if close else "DescribeCatalog lists the columns",
+            f'did you mean "{close[0]}"?'
+            if close
+            else "polyc tables TABLE (over HTTP: DescribeCatalog) lists the columns",
         )
     if found := _AMBIGUOUS.search(text):
         return f'column "{found.group(1)[:64]}" is in several tables', "write table.column"

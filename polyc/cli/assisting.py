@@ -8,6 +8,7 @@ from argparse import Namespace
 from typing import Final
 
 from control.assistant_mcp import Addresses, Assistant, assistant_app, assistant_mcp
+from control.sessions import PREFIX
 from polyc.clock import SystemClock
 from polyc.errors import RefusedError
 
@@ -23,6 +24,10 @@ def run(arguments: Namespace) -> int:
             f"{SESSION_VARIABLE} is not set",
             code="unauthenticated",
             hint=f"{SESSION_VARIABLE}=$(polyc session create) polyc mcp",
+        )
+    if not session.startswith(PREFIX):
+        raise RefusedError(
+            f"{SESSION_VARIABLE} holds no session", code="unauthenticated", hint="polyc session create prints one"
         )
     assistant_mcp(_assistant(arguments), session=session).run("stdio")
     return 0

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, get_args
 
 import msgspec
 
+from polyc.cli import paging
 from polyc.errors import RefusedError
 
 Format = Literal["table", "json", "csv", "arrow"]
@@ -91,4 +92,4 @@ def _write_table(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else UNBOUNDED_WIDTH, highlight=False)
     with console.capture() as captured:
         console.print(table)
-    sys.stdout.writelines(f"{line.rstrip()}\n" for line in captured.get().splitlines())
+    paging.write("".join(f"{line.rstrip()}\n" for line in captured.get().splitlines()))
