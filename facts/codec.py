@@ -4,6 +4,7 @@ Decoding ignores unknown fields (a newer writer's), refuses missing ones, and re
 does not know: such events are kept, counted, never folded, never fatal.
 """
 
+import re
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -29,6 +30,7 @@ def _decoder(event: Any) -> msgspec.json.Decoder[AnyEvent]:
 DECODERS: Final[dict[int, msgspec.json.Decoder[AnyEvent]]] = {
     BY_KIND[str(event.__struct_config__.tag)].code: _decoder(event) for event in AnyEvent.__args__
 }
+_VALUES: Final = re.compile(r"value '.*'", re.DOTALL)  # an enumeration's error shows what stood there
 MALFORMED: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -59,6 +61,22 @@ def decode(event_type: int, payload: bytes, *, place: str) -> AnyEvent | None:
         return decoder.decode(payload)
     except MALFORMED:
         raise malformed(event_type, place=place) from None
+
+
+def misfit(error: msgspec.DecodeError) -> str:
+    """Why JSON is not what it should be: the member and what was expected there; never a value of it.
+
+    >>> try:
+    ...     msgspec.json.decode(b'{"id": 7, "at": {"a": "secret"}}', type=dict[str, int])
+    ... except msgspec.DecodeError as error:
+    ...     misfit(error)
+    '[...]: expected `int`, got `object`'
+    """
+    what, _, where = str(error).partition(" - at `")
+    what = _VALUES.sub("value", what.removeprefix("JSON is malformed: "))
+    place = where.removesuffix("`").removeprefix("$").removeprefix(".")
+    what = what[:1].lower() + what[1:]
+    return f"{place}: {what}" if place else what
 
 
 def malformed(event_type: int, *, place: str) -> CorruptError:

@@ -37,8 +37,9 @@ The laws:
 from typing import TYPE_CHECKING
 
 from sources.cursors import Cursors
+from sources.following import Following
 from sources.importer import IMPORTS_PARTITION, Importer
-from sources.places import default_paths
+from sources.places import default_paths, standard_places
 from sources.report import Report
 from sources.surveying import Survey
 
@@ -50,11 +51,13 @@ __all__ = [
     "IMPORTS_PARTITION",
     "Batch",
     "Cursors",
+    "Following",
     "Importer",
     "PlannedConversation",
     "Report",
     "Survey",
     "default_paths",
+    "standard_places",
 ]
 
 

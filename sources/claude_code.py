@@ -21,6 +21,7 @@ from sources import fields
 from sources.claude_records import Reader
 from sources.content import plain_text
 from sources.conversation import Identity, Segment
+from sources.foreign_json import value_in
 from sources.keys import record_key
 from sources.lines import BadLineError, SetAside, contains, object_decoder
 from sources.provider import Context, Provider
@@ -123,16 +124,25 @@ def companions(path: Path) -> Iterable[Path]:
     return (meta, session) if session is not None and _meta_call(meta) is None else (meta,)
 
 
-def keys(path: Path) -> Iterable[tuple[int, str | None]]:
-    """The uuids of its lines, in order."""
-    with path.open("rb") as stream:
-        while lines := stream.read(_KEYS_SIZE_BYTES):
-            lines += stream.readline(LINE_SIZE_BYTES_MAX)
-            found = _KEY_FIELDS.findall(lines)
-            if not all(stamp for _record, stamp in found):  # the time stands elsewhere in the line
-                found = [pair for line in lines.split(b"\n") for pair in _key_fields(line)]
-            for record, stamp in found:
-                yield record_key(record), stamp.decode("ascii", "replace") or None
+class SessionKeys:
+    """The uuids of a transcript's lines."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+
+    def fresh(self) -> Iterator[tuple[int, str | None]]:
+        """Those of the lines since the last time; of one that has no end yet, each time."""
+        with self._path.open("rb") as stream:
+            stream.seek(self._offset)
+            while lines := stream.read(_KEYS_SIZE_BYTES):
+                lines += stream.readline(LINE_SIZE_BYTES_MAX)
+                self._offset += lines.rfind(b"\n") + 1
+                found = _KEY_FIELDS.findall(lines)
+                if not all(stamp for _record, stamp in found):  # the time stands elsewhere in the line
+                    found = [pair for line in lines.split(b"\n") for pair in _key_fields(line)]
+                for record, stamp in found:
+                    yield record_key(record), stamp.decode("ascii", "replace") or None
 
 
 def _key_fields(line: bytes) -> Iterator[tuple[bytes, bytes]]:
@@ -215,8 +225,8 @@ def _session_of(path: Path) -> Path | None:
 def _meta_call(meta: Path) -> str | None:
     """The call that started the subagent, as its description says (newer versions)."""
     try:
-        value = msgspec.json.decode(meta.read_bytes())
-    except (OSError, msgspec.DecodeError, RecursionError):
+        value = value_in(meta.read_bytes())
+    except OSError:
         return None
     call = value.get("toolUseId") if isinstance(value, dict) else None
     return call if isinstance(call, str) else None
@@ -244,5 +254,6 @@ CLAUDE_CODE: Final = Provider(
     tellings=tellings,
     companions=companions,
     is_part=is_part,
-    keys=keys,
+    keys=SessionKeys,
+    follows=True,
 )

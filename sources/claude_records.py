@@ -25,7 +25,7 @@ from sources.claude_content import NOTICE_BYTES_MAX, REMINDER, add_block, binary
 from sources.content import as_json, bounded, plain_text, text_block
 from sources.conversation import Call, Identity, Segment
 from sources.keys import record_key
-from sources.lines import object_decoder, records
+from sources.lines import object_decoder
 from sources.provider import Context
 from sources.teller import Teller
 from sources.times import When, read_time
@@ -108,7 +108,12 @@ class Reader:
         """All events of the file, turn by turn."""
         foreign = self.context.foreign
         counts = self.context.counts
-        for offset, line in records(self._path, _decode, set_aside=self.context.set_aside):
+        for found in self.context.records(self._path, _decode):
+            if found is None:
+                counts.untold = self.teller.has_untold
+                yield from self.teller.pause()
+                continue
+            offset, line = found
             if not self._is_mine(line):
                 continue
             counts.records += 1

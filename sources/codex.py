@@ -20,8 +20,8 @@ from sources.codex_lines import (
     HEAD_LINES_MAX,
     Lineage,
     Record,
+    RolloutKeys,
     decode_record,
-    keys_of,
     lineage_of,
 )
 from sources.codex_records import Reader
@@ -118,6 +118,7 @@ CODEX: Final = Provider(
     recognise=recognise,
     tellings=tellings,
     is_part=is_part,
-    keys=keys_of,
+    keys=RolloutKeys,
+    follows=True,
     depth=lambda path: len(lineage_of(path).ancestors),
 )

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import msgspec
 
+from polyc.limits import LINE_SIZE_BYTES_MAX
 from sources import fields
 from sources.keys import KeyChain
-from sources.lines import BadLineError, object_decoder, open_lines, records
+from sources.lines import BadLineError, object_decoder, open_lines, skip_long_line
 
 ENVELOPES: Final = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
 HEAD_LINES_MAX: Final = 64  # the metas of all ancestors lead the file
@@ -88,21 +89,35 @@ def lineage_of(path: Path) -> Lineage:
     return Lineage(ids[0], tuple(dict.fromkeys([*([named] if named else []), *ids[1:]])), spawned)
 
 
-def keys_of(path: Path) -> Iterator[tuple[int, str | None]]:
-    """The keys of a rollout's records, in order, with their times.
+class RolloutKeys:
+    """The keys of a rollout's records.
 
     The chain begins with the eldest ancestor's id: equal beginnings of unrelated sessions (the same instructions in
     the same folder) are no copies, and a fork has its parent's keys exactly as far as it is a copy. Stamps are left
     out (a fork re-stamps), and so are metas (a fork has its own before the copied ones).
     """
-    chain = KeyChain(lineage_of(path).eldest)
 
-    def key(line: bytes) -> tuple[int, str | None] | None:
-        return key_of(chain, line)
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._chain = KeyChain(lineage_of(path).eldest)
+        self._offset = 0
 
-    for _offset, found in records(path, key, set_aside=lambda _bad: None):
-        if found is not None:
-            yield found
+    def fresh(self) -> Iterator[tuple[int, str | None]]:
+        """Those of the lines since the last time; of one that has no end yet, each time."""
+        with open_lines(self._path) as stream:
+            if self._offset:
+                stream.seek(self._offset)
+            while line := stream.readline(LINE_SIZE_BYTES_MAX + 1):
+                if len(line) > LINE_SIZE_BYTES_MAX:
+                    self._offset += skip_long_line(stream, line, offset=self._offset).size_bytes
+                    continue
+                is_whole = line.endswith(b"\n")
+                if not line.isspace():
+                    found = key_of(self._chain if is_whole else self._chain.copy(), line)
+                    if found is not None:
+                        yield found
+                if is_whole:
+                    self._offset += len(line)
 
 
 def key_of(chain: KeyChain, line: bytes) -> tuple[int, str | None] | None:

@@ -23,8 +23,8 @@ from sources.codex_results import read_output
 from sources.codex_speech import Pairs, classify, texts_of
 from sources.content import as_json, bounded, data_url_block, text_block
 from sources.conversation import Call, Identity, Segment, Tokens
+from sources.foreign_json import value_in
 from sources.keys import KeyChain
-from sources.lines import records
 from sources.provider import Context
 from sources.teller import Teller
 from sources.times import When, read_time
@@ -73,7 +73,12 @@ class Reader:
     def segments(self) -> Iterator[Segment]:
         """All events of the file, turn by turn."""
         counts = self.context.counts
-        for offset, record in records(self._path, self._decode, set_aside=self.context.set_aside):
+        for found in self.context.records(self._path, self._decode):
+            if found is None:
+                counts.untold = self.teller.has_untold
+                yield from self.teller.pause()
+                continue
+            offset, record = found
             counts.records += 1
             if record.kind == "session_meta":
                 self._meta = self._meta or record.item
@@ -427,10 +432,8 @@ def _arguments(kind: str, item: dict[str, Any]) -> Any:
         text = item.get("arguments")
         if not isinstance(text, str):
             return text if text is not None else {}
-        try:
-            return msgspec.json.decode(text)
-        except (msgspec.DecodeError, RecursionError):
-            return text
+        value = value_in(text)
+        return text if value is None else value
     if kind == "custom_tool_call":
         return fields.text(item.get("input")) or ""
     action = item.get("action", item.get("arguments"))

@@ -3,11 +3,10 @@
 import re
 from typing import Any, Final, NamedTuple
 
-import msgspec
-
 from facts.events import Block
 from sources import fields
 from sources.content import as_json, data_url_block, plain_text
+from sources.foreign_json import value_in
 
 _HEADER_CHARS: Final = 600  # the header precedes the output
 _EXIT: Final = re.compile(r"^(?:Process exited with code|Exit code:) (-?\d{1,10})\s*$", re.MULTILINE)
@@ -63,10 +62,7 @@ def _of_text(text: str) -> Output:
 
 
 def _unwrap(text: str) -> Output | None:
-    try:
-        value = msgspec.json.decode(text)
-    except (msgspec.DecodeError, RecursionError):
-        return None
+    value = value_in(text)
     inner = value.get("output") if isinstance(value, dict) else None
     if not isinstance(inner, str):
         return None

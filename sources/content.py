@@ -88,11 +88,8 @@ def plain_text(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """An unexpected value, kept as its JSON; one that is nested too deep for that is named so."""
-    try:
-        return msgspec.json.encode(value).decode()
-    except RecursionError:
-        return '"nested_too_deep"'
+    """An unexpected value, kept as its JSON."""
+    return msgspec.json.encode(value).decode()
 
 
 def _part_text(part: Any) -> str:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -25,10 +25,18 @@ class Identity(msgspec.Struct, frozen=True):
 
 
 class Segment(msgspec.Struct, frozen=True):
-    """Events that belong together: a closed turn, or what was said between turns, or the open end of a file."""
+    """Events that belong together: a closed turn, or what was said between turns, or the open end of a file.
+
+    `provisional`: a turn that closes where the file ends for now; it is told again, as it is then, when the file goes
+    on. Only a followed telling has such, and each `PAUSE` of it says that the file ends there for now.
+    """
 
     drafts: tuple[Draft, ...]
     turn: Literal["none", "closed", "open"]
+    provisional: bool = False
+
+
+PAUSE: Final = Segment((), "none")
 
 
 class Tokens(msgspec.Struct, frozen=True, kw_only=True, gc=False):

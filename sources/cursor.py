@@ -19,6 +19,7 @@ from sources.claude_content import binary
 from sources.content import plain_text, text_block
 from sources.conversation import Identity, Tokens
 from sources.dialogue import Answer, Asked, End, Opening, Prompt, Result, Statement, Talk
+from sources.foreign_json import value_in
 from sources.lines import BadLineError, SetAside, object_decoder, records
 from sources.provider import Context, Provider
 from sources.sqlite_files import companions_of, rows
@@ -222,18 +223,12 @@ def _arguments(tool: dict[str, Any]) -> Any:
     raw = tool.get("rawArgs", tool.get("params"))
     if not isinstance(raw, str):
         return raw
-    try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, RecursionError):
-        return raw
+    value = value_in(raw)
+    return raw if value is None else value
 
 
-def _decoded(value: Any) -> dict[str, Any]:
-    data = value.encode() if isinstance(value, str) else value
-    try:
-        return fields.mapping(msgspec.json.decode(data)) if isinstance(data, bytes) else {}
-    except (msgspec.DecodeError, RecursionError):
-        return {}
+def _decoded(cell: Any) -> dict[str, Any]:
+    return fields.mapping(value_in(cell))
 
 
 CURSOR: Final = Provider(

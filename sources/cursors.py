@@ -101,10 +101,14 @@ class Cursors:
         if self._db.in_transaction:
             self._db.execute("COMMIT")
 
-    def close(self) -> None:
-        """Keep nothing more."""
+    def forget(self) -> None:
+        """Keep nothing that was noted since `begin`, and let others import."""
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
+
+    def close(self) -> None:
+        """Keep nothing more."""
+        self.forget()
         self._db.close()
 
     # --- files ---------------------------------------------------------------------------------------------------

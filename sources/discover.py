@@ -34,5 +34,10 @@ def _below(path: Path) -> Iterator[str]:
     for folder, folders, names in os.walk(path.absolute()):
         folders.sort()
         for name in sorted(names):
-            if os.path.splitext(name)[1].lower() in _SUFFIXES:  # noqa: PTH122 a Path for each file costs more than the walk
+            if may_be_history(name):
                 yield f"{folder}/{name}"
+
+
+def may_be_history(name: str) -> bool:
+    """Whether a file of this name or path is worth opening."""
+    return os.path.splitext(name)[1].lower() in _SUFFIXES  # noqa: PTH122 a Path for each file costs more than the walk

@@ -1,34 +1,42 @@
 """The families of files that hold copies of each other's records, as the cursors know them."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from sources.copies import Member, Share, shares
 from sources.cursors import Cursors
+from sources.following import Followed
 from sources.providers import BY_NAME
 from sources.surveying import FoundFile, Survey, signature_of
+
+if TYPE_CHECKING:
+    from sources.keys import Keys
 
 
 class Families:
     """Settles who owns copied records, for the files of one plan."""
 
-    def __init__(self, cursors: Cursors) -> None:
+    def __init__(self, cursors: Cursors, going_on: dict[str, Followed]) -> None:
+        """`going_on`: the files whose telling paused; those that turn out to have a family are taken out of it."""
         self._cursors = cursors
+        self._going_on = going_on
+        self.keys: dict[str, Keys] = {}
 
     def shares(self, todo: dict[str, FoundFile], survey: Survey) -> dict[str, Share]:
         """Who owns the copied records of the changed files' families; files that lost or won some join the plan."""
         cursors = self._cursors
         related: set[int] = set()
         for found in survey.changed:
-            keys = {key for key, _at in BY_NAME[found.provider].keys(Path(found.path))}
-            if keys:
-                file = cursors.see(found.path, provider=found.provider)
-                others = cursors.index(file, keys)
-                if others:
-                    cursors.relate(file, others)
-                if len(cursors.family(file)) > 1:
-                    related.add(file)
+            keys = self._fresh_keys(found)
+            file = cursors.see(found.path, provider=found.provider)
+            others = cursors.index(file, keys) if keys else set()
+            if others:
+                cursors.relate(file, others)
+            if len(cursors.family(file)) > 1:
+                related.add(file)
+                self._going_on.pop(found.path, None)
         shared: dict[str, Share] = {}
         while related:
             family = cursors.family(related.pop())
@@ -39,6 +47,15 @@ class Families:
             if path not in todo and Path(path).exists() and (cursors.told_without(path) or "") != share.digest:
                 todo[path] = self._again(path, survey)
         return shared
+
+    def _fresh_keys(self, found: FoundFile) -> set[int]:
+        followed = self._going_on.get(found.path)
+        try:
+            keys = BY_NAME[found.provider].keys(Path(found.path)) if followed is None else followed.keys
+            self.keys[found.path] = keys
+            return {key for key, _at in keys.fresh()}
+        except OSError:  # gone or unreadable by now: whoever tells it will say so
+            return set()
 
     def _member(self, file: int, todo: dict[str, FoundFile]) -> Member | None:
         """A file of a family as it is now; a deleted one as it was known last."""
@@ -54,7 +71,7 @@ class Families:
             return Member(path, partition, "", 0, keys, (None,) * len(keys), is_gone=True)
         provider = BY_NAME[self._provider_of(path, todo)]
         telling = next(iter(provider.tellings(Path(path), lambda _bad: None)))
-        keys_at = list(provider.keys(Path(path)))
+        keys_at = list(provider.keys(Path(path)).fresh())
         member = Member(
             path,
             telling.identity.partition,

@@ -16,6 +16,7 @@ from sources import fields
 from sources.content import binary_block, plain_text, text_block
 from sources.conversation import Identity, Tokens
 from sources.dialogue import Answer, Asked, Notice, Opening, Prompt, Result, Statement, Talk
+from sources.foreign_json import value_in
 from sources.lines import SetAside, object_decoder, records
 from sources.provider import Context, Provider
 from sources.sqlite_files import companions_of, rows, tables
@@ -232,18 +233,12 @@ def _blocks(parts: Iterable[Json]) -> Iterator[Block]:
                 yield binary_block("image", part.get("data"), media_type=fields.text(part.get("mimeType")))
 
 
-def _list(content: Any) -> list[Any]:
-    try:
-        return fields.items(msgspec.json.decode(content.encode() if isinstance(content, str) else content))
-    except (msgspec.DecodeError, RecursionError, TypeError):
-        return []
+def _list(cell: Any) -> list[Any]:
+    return fields.items(value_in(cell))
 
 
-def _decoded(content: Any) -> Json:
-    try:
-        return fields.mapping(msgspec.json.decode(content.encode() if isinstance(content, str) else content))
-    except (msgspec.DecodeError, RecursionError, TypeError):
-        return {}
+def _decoded(cell: Any) -> Json:
+    return fields.mapping(value_in(cell))
 
 
 GOOSE: Final = Provider(

@@ -11,7 +11,8 @@ from msgspec import structs
 
 from sources import surveying
 from sources.cursors import Cursors
-from sources.lines import Quarantined
+from sources.following import Followed, Following
+from sources.lines import Quarantined, unreadable
 from sources.report import Report
 from sources.stillness import Stillness
 from sources.surveying import FoundFile, Survey
@@ -19,6 +20,7 @@ from sources.surveying import FoundFile, Survey
 if TYPE_CHECKING:
     from sources.batches import Batch
     from sources.copies import Share
+    from sources.keys import Keys
     from sources.planning import PlannedConversation
     from sources.provider import Telling
 
@@ -50,12 +52,16 @@ class NoPast:
 class Importer:
     """Plans the import of files; the loop around it appends."""
 
-    def __init__(self, cursors: Cursors, *, past: Past | None = None) -> None:
+    def __init__(self, cursors: Cursors, *, past: Past | None = None, following: Following | None = None) -> None:
+        """`following`: a watcher's memory of the files that are being written, kept from one importer to the next."""
         self.report = Report()
         self._cursors = cursors
         self._past = past or NoPast()
         self._bad: list[tuple[str, str, Quarantined]] = []
         self._untold: dict[str, bool] = {}
+        self._following = following
+        self._going_on: dict[str, Followed] = {}
+        self._told: list[tuple[FoundFile, list[PlannedConversation], Keys | None]] = []
 
     def survey(self, paths: Iterable[Path], *, now_us: int, final: bool = False) -> Survey:
         """Which files below the paths must be read; a file whose sizes and times are as before is not opened.
@@ -64,10 +70,23 @@ class Importer:
         """
         self._cursors.begin()
         found = surveying.survey(
-            paths, self._cursors, now_us=now_us, final=final, name_unrecognised=self._name_unrecognised
+            paths,
+            self._cursors,
+            now_us=now_us,
+            final=final,
+            name_unrecognised=self._name_unrecognised,
+            name_unreadable=self._name_unreadable,
         )
         self.report.files += found.files
         return found
+
+    @property
+    def has_set_aside(self) -> bool:
+        """Whether something could not be read that `quarantined` will tell."""
+        return bool(self._bad)
+
+    def _name_unreadable(self, path: str, error: OSError) -> None:
+        self._bad.append(("", path, unreadable(error)))
 
     def _name_unrecognised(self, path: str) -> None:
         from sources.recognition import is_part  # noqa: PLC0415 loaded already: somebody tried to recognise the file
@@ -81,40 +100,64 @@ class Importer:
         from sources.families import Families  # noqa: PLC0415 see above
 
         todo = {found.path: found for found in survey.changed}
-        shared = Families(self._cursors).shares(todo, survey)
+        self._go_on(survey.changed)
+        families = Families(self._cursors, self._going_on)
+        shared = families.shares(todo, survey)
         for path, found in todo.items():
             self.report.files_read += 1
             self._untold[path] = False
             is_empty = True
+            told: list[PlannedConversation] = []
             for telling in self._tellings(found):
                 is_empty = False
                 planned = self._planned(telling, found, shared.get(path, Share()))
                 if planned is not None:
+                    told.append(planned)
                     yield planned
             if is_empty:
                 self.report.empty.append(path)
-            told = found.level if self._untold.pop(path) else Stillness.FINAL
-            self._cursors.read(path, signature=found.signature, told=told)
+            self._told.append((found, told, families.keys.get(path)))
+            level = found.level if self._untold.pop(path) else Stillness.FINAL
+            self._cursors.read(path, signature=found.signature, told=level)
+
+    def _go_on(self, changed: list[FoundFile]) -> None:
+        """Find the files whose telling paused and can go on."""
+        if self._following is None:
+            return
+        from sources.providers import BY_NAME  # noqa: PLC0415 see plan
+
+        for found in changed:
+            followed = self._following.take(found, BY_NAME[found.provider])
+            if followed is not None:
+                self._going_on[found.path] = followed
 
     def _tellings(self, found: FoundFile) -> "Iterator[Telling]":
         from sources.providers import BY_NAME  # noqa: PLC0415 see plan
+
+        if found.path in self._going_on:
+            yield self._going_on[found.path].telling
+            return
 
         def set_aside(bad: Quarantined) -> None:
             self._bad.append((found.provider, found.path, bad))
 
         try:
             yield from BY_NAME[found.provider].tellings(Path(found.path), set_aside)
+        except OSError as error:
+            set_aside(unreadable(error, size_bytes=found.size_bytes))
         except Exception as error:  # one reader's failure on one file must not end the import of all others
             set_aside(Quarantined(0, found.size_bytes, f"reader_failed:{type(error).__name__}", ""))
 
     def _planned(self, telling: "Telling", found: FoundFile, share: "Share") -> "PlannedConversation | None":
         from sources.planning import PlannedConversation, is_longer, remembered  # noqa: PLC0415 see plan
+        from sources.providers import BY_NAME  # noqa: PLC0415 see plan
 
         partition = telling.identity.partition
         known = self._cursors.progress(partition)
         if known is not None and known.path != found.path and is_longer(Path(known.path), found):
             self.report.doubles.append(found.path)
             return None
+        going_on = self._going_on.get(found.path)
         erased = recovered = False
         leaf = self._past.leaf(partition)
         if known is None or known.leaf != leaf:  # lost, or older than the journal: an import was interrupted
@@ -137,6 +180,8 @@ class Importer:
             set_aside=set_aside,
             leaf=leaf,
             recovered=recovered,
+            follow=self._following is not None and BY_NAME[found.provider].follows,
+            going_on=going_on.told if going_on is not None else None,
         )
 
     def settle(self, planned: "PlannedConversation", *, leaf: bytes | None = None) -> None:
@@ -161,3 +206,7 @@ class Importer:
     def finish(self) -> None:
         """Keep the cursors, and let others import."""
         self._cursors.commit()
+        if self._following is not None:
+            for found, planned, keys in self._told:
+                if len(planned) == 1:
+                    self._following.keep(found, planned[0], keys)

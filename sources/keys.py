@@ -1,6 +1,27 @@
 """Keys of records: 63 bits, by which copies are found (`sources.copies`)."""
 
 import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Protocol, Self
+
+
+class Keys(Protocol):
+    """The keys of a file's records that other files may hold copies of, with their times as written."""
+
+    def fresh(self) -> Iterable[tuple[int, str | None]]:
+        """Those of the lines that were written since the last time, in order; the first time all of them."""
+
+
+class NoKeys:
+    """Of files whose records are never copied."""
+
+    def __init__(self, _path: Path) -> None:
+        """Nothing is read."""
+
+    def fresh(self) -> Iterable[tuple[int, str | None]]:
+        """There are none."""
+        return ()
 
 
 def record_key(name: bytes) -> int:
@@ -13,6 +34,12 @@ class KeyChain:
 
     def __init__(self, seed: str) -> None:
         self._digest = hashlib.blake2b(seed.encode("utf-8", "replace"), digest_size=8)
+
+    def copy(self) -> Self:
+        """Another one that goes on from here."""
+        other = type(self)("")
+        other._digest = self._digest.copy()  # noqa: SLF001 of the same class
+        return other
 
     def key(self, record: bytes) -> int:
         """The next record's key."""

@@ -6,10 +6,11 @@ A line that cannot be read becomes a `Quarantined`, with its offset and a reason
 is not written yet is one of the reason `incomplete`.
 
 Reading is strict first (msgspec); what strict JSON refuses but people's files contain (lone surrogates, NaN) is
-read by the standard library and repaired: U+FFFD for a lone surrogate, null for NaN and the infinities. Of
-duplicate keys the last counts.
+read by the standard library and repaired: U+FFFD for a lone surrogate, null for NaN and the infinities; a byte order
+mark before a record is no part of it. Of duplicate keys the last counts.
 """
 
+import errno
 import hashlib
 import io
 import json
@@ -20,6 +21,7 @@ from typing import IO, Any, Final, TypeVar
 import msgspec
 
 from polyc.limits import LINE_SIZE_BYTES_MAX
+from sources.foreign_json import is_too_deep
 
 T = TypeVar("T")
 
@@ -34,17 +36,25 @@ class Quarantined(msgspec.Struct, frozen=True, gc=False):
     size_bytes: int
     reason: str
     sha256: str
+    detail: str = ""  # of our own format: which member is wrong, and how; never its value
 
 
 SetAside = Callable[[Quarantined], None]
 
 
+def unreadable(error: OSError, *, size_bytes: int = 0) -> Quarantined:
+    """A file that the system does not let us read, or that is gone."""
+    code = errno.errorcode.get(error.errno or 0, type(error).__name__)
+    return Quarantined(0, size_bytes, f"unreadable:{code}", "")
+
+
 class BadLineError(Exception):
     """The line is no record; `reason` is a code, never content."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, detail: str = "") -> None:
         super().__init__(reason)
         self.reason = reason
+        self.detail = detail
 
 
 def records(
@@ -61,7 +71,7 @@ def records(
         while line := stream.readline(LINE_SIZE_BYTES_MAX + 1):
             size = len(line)
             if size > LINE_SIZE_BYTES_MAX:
-                skipped = _skip_long_line(stream, line, offset=offset)
+                skipped = skip_long_line(stream, line, offset=offset)
                 set_aside(skipped)
                 offset += skipped.size_bytes
                 continue
@@ -69,7 +79,7 @@ def records(
                 try:
                     value = decode(line)
                 except BadLineError as bad:
-                    set_aside(_set_aside(line, bad, offset=offset))
+                    set_aside(set_line_aside(line, bad, offset=offset))
                 else:
                     if value is not None:
                         yield offset, value
@@ -86,13 +96,14 @@ def open_lines(path: Path) -> IO[bytes]:
     return io.BufferedReader(zstandard.ZstdDecompressor().stream_reader(raw, closefd=True))
 
 
-def _set_aside(line: bytes, bad: BadLineError, *, offset: int) -> Quarantined:
+def set_line_aside(line: bytes, bad: BadLineError, *, offset: int) -> Quarantined:
+    """What is told of a line that is no record."""
     is_whole = line.endswith(b"\n")
     digest = hashlib.sha256(line).hexdigest()
-    return Quarantined(offset, len(line), bad.reason if is_whole else INCOMPLETE, digest)
+    return Quarantined(offset, len(line), bad.reason if is_whole else INCOMPLETE, digest, bad.detail)
 
 
-def _skip_long_line(stream: IO[bytes], begin: bytes, *, offset: int) -> Quarantined:
+def skip_long_line(stream: IO[bytes], begin: bytes, *, offset: int) -> Quarantined:
     """Read on to the line's end without keeping it."""
     digest = hashlib.sha256(begin)
     size = len(begin)
@@ -130,15 +141,15 @@ def object_decoder(kind: type[T]) -> Callable[[bytes], T]:
     strict = msgspec.json.Decoder(kind)
 
     def decode(line: bytes) -> T:
+        if is_too_deep(line):
+            raise BadLineError("nested_too_deep")
         try:
             return strict.decode(line)
-        except RecursionError:
-            raise BadLineError("nested_too_deep") from None
         except (msgspec.DecodeError, UnicodeDecodeError):
             value = _lenient(line)
         try:
             return msgspec.convert(value, kind, strict=False)
-        except (msgspec.ValidationError, RecursionError):
+        except msgspec.ValidationError:
             raise BadLineError("unexpected_shape") from None
 
     return decode
@@ -146,19 +157,14 @@ def object_decoder(kind: type[T]) -> Callable[[bytes], T]:
 
 def _lenient(line: bytes) -> dict[str, Any]:
     try:
-        value = json.loads(line.decode("utf-8"), parse_constant=lambda _name: None)
+        value = json.loads(line.decode("utf-8-sig"), parse_constant=lambda _name: None)
     except UnicodeDecodeError:
         raise BadLineError("not_utf8") from None
-    except RecursionError:
-        raise BadLineError("nested_too_deep") from None
     except ValueError:
         raise BadLineError("nul_bytes" if b"\x00" in line else "not_json") from None
     if not isinstance(value, dict):
         raise BadLineError("not_an_object")
-    try:
-        repaired = _repair(value)
-    except RecursionError:
-        raise BadLineError("nested_too_deep") from None
+    repaired = _repair(value)
     assert isinstance(repaired, dict)
     return repaired
 

@@ -6,6 +6,7 @@ texts are redacted, and types that an importer may not author (payments to be ma
 Turns are the harness's own statements: no rule here closes one.
 """
 
+import codecs
 import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,14 +15,16 @@ from typing import Any, Final
 
 import msgspec
 
+from facts import codec
 from facts.events import AnyEvent, ConversationOpened, Event, Marker, Redaction
 from polyc.vocabulary import BY_KIND
 from sources.conversation import Identity, Segment
+from sources.drafts import drafts_of
 from sources.lines import BadLineError, Quarantined, SetAside, object_decoder, records
 from sources.provider import Context, Provider
 from sources.redaction import REDACTION
 from sources.stillness import Stillness
-from sources.teller import Teller, drafts_of
+from sources.teller import Teller
 
 NAME: Final = "native"
 
@@ -102,9 +105,11 @@ def _decode(line: bytes) -> _Line:
     if decoder is None:
         raise BadLineError("not_for_importers" if kind in BY_KIND else "unknown_type")
     try:
-        return _Line(decoder.decode(line), hashlib.sha256(line.rstrip()).hexdigest())
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        raise BadLineError("unexpected_shape") from None
+        return _Line(decoder.decode(line.removeprefix(codecs.BOM_UTF8)), hashlib.sha256(line.rstrip()).hexdigest())
+    except msgspec.ValidationError as error:
+        raise BadLineError("unexpected_shape", codec.misfit(error)) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise BadLineError("not_json", codec.misfit(error) if isinstance(error, msgspec.DecodeError) else "") from None
 
 
 def _adopted(line: _Line, teller: Teller, told: Told, context: Context) -> Event:

@@ -17,6 +17,7 @@ from sources import fields
 from sources.content import bounded, data_url_block, text_block
 from sources.conversation import Identity, Tokens
 from sources.dialogue import Answer, Asked, End, Gone, Notice, Opening, Prompt, Result, Statement, Talk
+from sources.foreign_json import value_in
 from sources.lines import SetAside
 from sources.provider import Context, Provider
 from sources.sqlite_files import companions_of, names, rows
@@ -272,16 +273,13 @@ def _store_files(path: Path) -> Iterator[Path]:
 
 def _json(path: Path) -> Json:
     try:
-        return fields.mapping(msgspec.json.decode(path.read_bytes()))
-    except (OSError, msgspec.DecodeError, RecursionError):
+        return fields.mapping(value_in(path.read_bytes()))
+    except OSError:
         return {}
 
 
-def _decoded(data: Any) -> Json:
-    try:
-        return fields.mapping(msgspec.json.decode(data.encode() if isinstance(data, str) else data))
-    except (msgspec.DecodeError, RecursionError, TypeError):
-        return {}
+def _decoded(cell: Any) -> Json:
+    return fields.mapping(value_in(cell))
 
 
 OPENCODE: Final = Provider(

@@ -19,6 +19,7 @@ from sources import fields
 from sources.content import plain_text, text_block
 from sources.conversation import Identity, Tokens
 from sources.dialogue import Answer, Asked, End, Opening, Prompt, Result, Statement, Talk
+from sources.foreign_json import value_in
 from sources.lines import BadLineError, Quarantined, SetAside, object_decoder, records
 from sources.provider import Context, Provider
 from sources.times import When, read_time
@@ -265,10 +266,8 @@ def _value(value: Json) -> Any:
 def _json(value: Any) -> Any:
     if not isinstance(value, str):
         return value
-    try:
-        return msgspec.json.decode(value)
-    except (msgspec.DecodeError, RecursionError):
-        return value
+    inner = value_in(value)
+    return value if inner is None else inner
 
 
 def _nanos(value: Any) -> int:

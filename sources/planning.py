@@ -13,9 +13,11 @@ from polyc.appending import Draft
 from polyc.ids import uuid8, uuid8_bytes
 from polyc.vocabulary import BY_CODE
 from sources.batches import Batch, Chain, batches
+from sources.conversation import PAUSE
 from sources.copies import Share
 from sources.cursors import Progress
-from sources.lines import INCOMPLETE, Quarantined
+from sources.growing import Growing
+from sources.lines import INCOMPLETE, Quarantined, unreadable
 from sources.provider import Context, Counts, Telling
 from sources.redaction import Redactor
 from sources.report import Report
@@ -41,6 +43,8 @@ class PlannedConversation:
         set_aside: Callable[[Quarantined], None],
         leaf: bytes | None = None,
         recovered: bool = False,
+        follow: bool = False,
+        going_on: "Told | None" = None,
     ) -> None:
         self.identity = telling.identity
         self.partition: str = telling.identity.partition
@@ -48,7 +52,7 @@ class PlannedConversation:
         self.path = found.path
         self.leaf = leaf
         self.is_recovered = recovered  # what is known of it came from the journal, not from the cursors
-        self._telling = telling
+        self.telling = telling
         self._found = found
         self._share = share
         self._known = known
@@ -57,15 +61,23 @@ class PlannedConversation:
         self._set_aside = set_aside
         self.progress: Progress | None = known
         self.untold = False
+        self._follow = follow
+        self._going_on = going_on
+        self.told: Told | None = None
 
     def batches(self) -> Iterator[Batch]:
         """What to append, in order; nothing when the journal has it all."""
         if self._erased:
             return  # what was erased must not come back, and what is left cannot be compared
         known = self._known
+        if self._going_on is not None:
+            rest = self._going_on.resume(known or Progress(self.path, 0, 0, Chain().digest()))
+            if rest is not None:
+                yield from self._append(self._going_on, rest, place=known.count if known else 0)
+                return
         if known is not None:
             for level in dict.fromkeys((self._found.level, Stillness.GROWING, Stillness.STILL, Stillness.FINAL)):
-                telling = _Told(self, ordinal=known.ordinal, level=level)
+                telling = self._told(ordinal=known.ordinal, level=level)
                 rest = telling.beyond(known)
                 if rest is not None:
                     yield from self._append(telling, rest, place=known.count)
@@ -73,11 +85,15 @@ class PlannedConversation:
                 if telling.has_failed:  # half a telling must not take the place of a whole one
                     self._note(telling)
                     return
-        ordinal = 0 if known is None else known.ordinal + 1
-        telling = _Told(self, ordinal=ordinal, level=self._found.level)
+        telling = self._told(ordinal=0 if known is None else known.ordinal + 1, level=self._found.level)
         yield from self._append(telling, telling.segments(), place=0)
 
-    def _append(self, telling: "_Told", segments: Iterator[tuple[Draft, ...]], *, place: int) -> Iterator[Batch]:
+    def _told(self, *, ordinal: int, level: Stillness) -> "Told":
+        follows = self._follow and level is Stillness.GROWING
+        growing = Growing(Path(self.path)) if follows else None
+        return Told(self.telling, share=self._share, ordinal=ordinal, level=level, growing=growing)
+
+    def _append(self, telling: "Told", segments: Iterator[tuple[Draft, ...]], *, place: int) -> Iterator[Batch]:
         report = self._report
         appends = batches(
             self.partition,
@@ -96,9 +112,10 @@ class PlannedConversation:
                 self.path, telling.ordinal, telling.chain.count, telling.chain.digest(), self._share.digest
             )
         self.untold = telling.counts.untold
+        self.told = telling
         self._note(telling)
 
-    def _note(self, telling: "_Told") -> None:
+    def _note(self, telling: "Told") -> None:
         """Add the telling to the report."""
         report = self._report
         report.turns += telling.turns
@@ -116,47 +133,41 @@ class PlannedConversation:
                 self._set_aside(bad)
 
 
-class _Told:
-    """One telling of a planned conversation, from the beginning."""
+class Told:
+    """One telling of a conversation, from the beginning; one that follows its file pauses and goes on."""
 
-    def __init__(self, planned: PlannedConversation, *, ordinal: int, level: Stillness) -> None:
+    def __init__(
+        self, telling: Telling, *, share: Share, ordinal: int, level: Stillness, growing: Growing | None = None
+    ) -> None:
         self.ordinal = ordinal
-        self.chain = Chain()
-        self.counts = Counts()
-        self.bad: list[Quarantined] = []
-        self.turns = 0
-        self.unfinished = 0
-        self.has_failed = False
+        self.growing = growing
         self.redactor = Redactor()
-        self._telling = planned._telling  # noqa: SLF001 the two classes are one thing: a plan and its attempts
+        self.counts = Counts()
+        self.has_failed = False
+        self._begin(Chain())
         self._context = Context(
             redactor=self.redactor,
             ordinal=ordinal,
             level=level,
-            foreign=planned._share.foreign,  # noqa: SLF001 see above
-            owners=planned._share.owners,  # noqa: SLF001 see above
+            foreign=share.foreign,
+            owners=share.owners,
             counts=self.counts,
             set_aside=self._set_aside,
+            growing=growing,
         )
+        self._segments = telling.segments(self._context)
+
+    def _begin(self, chain: Chain) -> None:
+        self.chain = chain
+        self._firm: Chain | None = None  # of what stays told however the file goes on
+        self.bad: list[Quarantined] = []
+        self.turns = self.unfinished = 0
+        self.redactor.struck.clear()
+        self.counts.clear()
 
     def segments(self) -> Iterator[tuple[Draft, ...]]:
         """The drafts of each segment; the chain has them when they are given."""
         return self._after((), self._drawn())
-
-    def _drawn(self) -> Iterator[tuple[Draft, ...]]:
-        segments = self._telling.segments(self._context)
-        while True:
-            try:
-                segment = next(segments, None)
-            except Exception as error:  # one reader's failure on one file must not end the import of all others
-                self.bad.append(Quarantined(0, 0, f"reader_failed:{type(error).__name__}", ""))
-                self.has_failed = True
-                return
-            if segment is None:
-                return
-            self.turns += segment.turn == "closed"
-            self.unfinished += segment.turn == "open"
-            yield segment.drafts
 
     def beyond(self, known: Progress) -> Iterator[tuple[Draft, ...]] | None:
         """What comes after the events that are known; None when the events do not begin with those."""
@@ -174,10 +185,45 @@ class _Told:
         self.turns = self.unfinished = 0
         return self._after(rest, segments)
 
+    def resume(self, known: Progress) -> Iterator[tuple[Draft, ...]] | None:
+        """Go on where the file had ended; as `beyond`."""
+        assert self._firm is not None, "a telling goes on that paused"
+        self._begin(self._firm)
+        return self.beyond(known)
+
+    @property
+    def has_paused(self) -> bool:
+        """Whether it can go on."""
+        return self._firm is not None and not self.has_failed
+
     def _after(self, first: tuple[Draft, ...], segments: Iterator[tuple[Draft, ...]]) -> Iterator[tuple[Draft, ...]]:
         for drafts in itertools.chain((first,) if first else (), segments):
             self.chain.add(drafts)
             yield drafts
+
+    def _drawn(self) -> Iterator[tuple[Draft, ...]]:
+        while True:
+            try:
+                segment = next(self._segments, None)
+            except OSError as error:
+                self._fail(unreadable(error))
+                return
+            except Exception as error:  # one reader's failure on one file must not end the import of all others
+                self._fail(Quarantined(0, 0, f"reader_failed:{type(error).__name__}", ""))
+                return
+            if segment is None:
+                return
+            if self._firm is None and (segment.provisional or segment is PAUSE):
+                self._firm = self.chain.copy()
+            if segment is PAUSE:
+                return
+            self.turns += segment.turn == "closed"
+            self.unfinished += segment.turn == "open"
+            yield segment.drafts
+
+    def _fail(self, bad: Quarantined) -> None:
+        self.bad.append(bad)
+        self.has_failed = True
 
     def _set_aside(self, bad: Quarantined) -> None:
         if len(self.bad) < QUARANTINED_PER_FILE_MAX:

@@ -8,13 +8,17 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from polyc.ids import Partition
 from sources.conversation import Identity, Segment
-from sources.lines import SetAside
+from sources.growing import Growing
+from sources.keys import Keys, NoKeys
+from sources.lines import SetAside, records
 from sources.redaction import Redactor
 from sources.stillness import Stillness
+
+T = TypeVar("T")
 
 
 @dataclass(slots=True)
@@ -28,13 +32,19 @@ class Counts:
     unknown: Counter[str] = field(default_factory=Counter)  # kept as notices
     untold: bool = False  # something stands after the last end and was not told (the file may still grow)
 
+    def clear(self) -> None:
+        """Count anew: what was counted by now was reported."""
+        self.records = self.copies = self.repeats = 0
+        self.skipped, self.unknown, self.untold = Counter(), Counter(), False
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Context:
     """What the telling of one conversation depends on beside its files.
 
     `level`: whether more of the file may come. `foreign`: keys of records
-    that another conversation owns; `owners`: who they are, in order, with the kind of link.
+    that another conversation owns; `owners`: who they are, in order, with the kind of link. `growing`: the file is
+    followed; where it ends for now the telling pauses, and it goes on when the file does.
     """
 
     redactor: Redactor
@@ -44,6 +54,13 @@ class Context:
     owners: tuple[tuple[Partition, str], ...] = ()
     counts: Counts = field(default_factory=Counts)
     set_aside: SetAside = lambda _bad: None
+    growing: Growing | None = None
+
+    def records(self, path: Path, decode: Callable[[bytes], T]) -> Iterator[tuple[int, T] | None]:
+        """The records of the telling's file; None where a followed one ends for now."""
+        if self.growing is not None:
+            return self.growing.records(decode, set_aside=self.set_aside)
+        return records(path, decode, set_aside=self.set_aside)
 
 
 class Telling(Protocol):
@@ -61,10 +78,6 @@ def _no_paths(_path: Path) -> Iterable[Path]:
     return ()
 
 
-def _no_keys(_path: Path) -> Iterable[tuple[int, str | None]]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provider:
     """A format of foreign histories: its name (as it stands in `origin`) and what it can do with a path.
@@ -74,6 +87,7 @@ class Provider:
     `is_part`: whether a file belongs to another one's telling, or is kept by the program beside its histories.
     `keys`: keys of the records that other files may hold copies of, in order, with their times as written. `depth`:
     how many ancestors the file names itself a copy of. `always_final`: files of this format never grow (exports).
+    `follows`: its files grow by lines, and its tellings can pause (`Context.growing`).
     """
 
     name: str
@@ -81,6 +95,7 @@ class Provider:
     tellings: Callable[[Path, SetAside], Iterator[Telling]]
     companions: Callable[[Path], Iterable[Path]] = _no_paths
     is_part: Callable[[Path], bool] = lambda _path: False
-    keys: Callable[[Path], Iterable[tuple[int, str | None]]] = _no_keys
+    keys: Callable[[Path], Keys] = NoKeys
     depth: Callable[[Path], int] = lambda _path: 0
     always_final: bool = False
+    follows: bool = False

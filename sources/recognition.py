@@ -10,12 +10,11 @@ HEAD_SIZE_BYTES: Final = 64 * 1024  # enough for the first records of every form
 
 
 def recognise(path: Path) -> Provider | None:
-    """The provider of a file; None when it is nobody's."""
-    try:
-        with path.open("rb") as stream:
-            head = stream.read(HEAD_SIZE_BYTES)
-    except OSError:
-        return None
+    """The provider of a file; None when it is nobody's, OSError when it cannot be read."""
+    if path.exists() and not path.is_file():
+        return None  # a pipe or a socket: opening it would wait for whoever writes there
+    with path.open("rb") as stream:
+        head = stream.read(HEAD_SIZE_BYTES)
     return next((provider for provider in PROVIDERS if provider.recognise(path, head)), None)
 
 

@@ -52,16 +52,26 @@ class Survey:
 
 
 def survey(
-    paths: Iterable[Path], cursors: Cursors, *, now_us: int, final: bool, name_unrecognised: Callable[[str], None]
+    paths: Iterable[Path],
+    cursors: Cursors,
+    *,
+    now_us: int,
+    final: bool,
+    name_unrecognised: Callable[[str], None],
+    name_unreadable: Callable[[str, OSError], None],
 ) -> Survey:
-    """Look at all files below the paths."""
+    """Look at all files below the paths; one that cannot be read is named and looked at again the next time."""
     found_all = Survey(level=Stillness.FINAL if final else Stillness.STILL)
     for path in files(paths):
         found_all.files += 1
         cursor = cursors.file(str(path))
         if cursor is not None and _is_as_before(path, cursor, now_us=now_us, final=final):
             continue
-        found = _recognised(path, cursors, now_us=now_us, final=final)
+        try:
+            found = _recognised(path, cursors, now_us=now_us, final=final)
+        except OSError as error:
+            name_unreadable(str(path), error)
+            continue
         if found is None:
             name_unrecognised(str(path))
         else:

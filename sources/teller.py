@@ -17,14 +17,13 @@ the file is still: then what stands after the last end is told too, without an e
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, Literal
 
 from msgspec import structs
 
-from facts import codec
 from facts.events import (
     ConversationOpened,
     EdgeEvent,
@@ -45,12 +44,10 @@ from facts.events import (
     TurnStatus,
     Usage,
 )
-from polyc.appending import Draft
 from polyc.ids import Partition
-from polyc.limits import PAYLOAD_SIZE_BYTES_MAX
-from sources.conversation import Call, Identity, Segment
+from sources.conversation import PAUSE, Call, Identity, Segment
+from sources.drafts import drafts_of
 from sources.redaction import REDACTION, Redactor
-from sources.shrink import shrink
 from sources.stillness import Stillness
 
 _VARIANTS: Final = {digit: f"{int(digit, 16) & 0b0011 | 0b1000:x}" for digit in "0123456789abcdef"}  # RFC 9562, §4.1
@@ -198,7 +195,8 @@ class Teller:
     @property
     def has_untold(self) -> bool:
         """Whether something waits for an end or for the next turn."""
-        return self._turn is not None or bool(self._context) or bool(self._updates)
+        is_open = self._turn is not None and self._turn.end is None
+        return is_open or bool(self._context) or bool(self._updates)
 
     @property
     def turn_index(self) -> int:
@@ -338,6 +336,13 @@ class Teller:
         segments, self._segments = self._segments, []
         return segments
 
+    def pause(self) -> Iterator[Segment]:
+        """The file ends here for now, and the telling may go on: what would be told if this were all."""
+        turn = self._turn
+        if turn is not None and turn.end is not None:
+            yield Segment(drafts_of(self._closed(turn, turn.end), Redactor()), "closed", provisional=True)
+        yield PAUSE
+
     def finish(self, *, level: Stillness) -> Sequence[Segment]:
         """The file ends here for now: close what can be closed, tell what will find no end any more.
 
@@ -353,6 +358,7 @@ class Teller:
             if self._turn is not None:
                 turn, self._turn = self._turn, None
                 self._give([*self._events_of(turn), *turn.after], turn="open")
+                self._over(turn)
         if level is Stillness.FINAL:
             rest = [*self._take_updates(), *self._context]
             self._context = []
@@ -382,19 +388,27 @@ class Teller:
         turn = self._turn
         assert turn is not None
         self._turn = None
-        events = self._events_of(turn)
-        events.append(
-            TurnComplete(
-                id=self.event_id("complete", turn.turn_id),
-                occurred_at=end.at,
-                turn=TurnRef(self.conversation_id, turn.turn_id),
-                status=end.status,
-                evidence=end.evidence,
-                failure_code=end.code,
-                failure_message=end.message,
-            )
+        self._give(self._closed(turn, end), turn="closed")
+        self._over(turn)
+
+    def _over(self, turn: _Turn) -> None:
+        """Remember what later turns ask about this one."""
+        self._closed_calls.update(turn.calls)
+        spoken = (item for item in (*turn.context, *turn.items) if isinstance(item, Message | Call))
+        self.turn_messages[-1].extend(item.message_id for item in spoken)
+
+    def _closed(self, turn: _Turn, end: _End) -> list[Event]:
+        """The events of a turn that ends so."""
+        complete = TurnComplete(
+            id=self.event_id("complete", turn.turn_id),
+            occurred_at=end.at,
+            turn=TurnRef(self.conversation_id, turn.turn_id),
+            status=end.status,
+            evidence=end.evidence,
+            failure_code=end.code,
+            failure_message=end.message,
         )
-        self._give([*events, *turn.after], turn="closed")
+        return [*self._events_of(turn), complete, *turn.after]
 
     def _events_of(self, turn: _Turn) -> list[Event]:
         start = TurnStart(
@@ -405,16 +419,11 @@ class Teller:
             evidence=turn.evidence,
         )
         events: list[Event] = [*turn.updates, start]
-        messages = self.turn_messages[-1]
         for item in (*turn.context, *turn.items):
             if isinstance(item, Call):
-                messages.append(item.message_id)
                 events.extend(self._events_of_call(item, turn.turn_id))
-                continue
-            if isinstance(item, Message):
-                messages.append(item.message_id)
-            events.append(_placed(item, turn.turn_id))
-        self._closed_calls.update(turn.calls)
+            else:
+                events.append(_placed(item, turn.turn_id))
         return events
 
     def _events_of_call(self, call: Call, turn_id: str) -> list[Event]:
@@ -480,12 +489,3 @@ class Teller:
 def _placed(event: HarnessEvent | EdgeEvent, turn_id: str) -> Event:
     """The event in this turn; most were made in it."""
     return event if event.turn_id == turn_id else structs.replace(event, turn_id=turn_id)
-
-
-def drafts_of(events: Sequence[Event], redactor: Redactor) -> tuple[Draft, ...]:
-    """The drafts of events: redacted, and cut where they are over the bound."""
-    payloads = redactor.clean([codec.payload_of(event) for event in events])
-    return tuple(
-        Draft(codec.code_of(event), payload if len(payload) <= PAYLOAD_SIZE_BYTES_MAX else shrink(payload))
-        for event, payload in zip(events, payloads, strict=True)
-    )

@@ -109,7 +109,9 @@ def read_line(line: bytes, *, turn_id: str, new_id: str) -> HarnessSaid | Done:
             value.setdefault("message_id", new_id)
         # 3
         event: AnyEvent = msgspec.convert(value, _EVENTS, strict=True)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeError, RecursionError):
+    except msgspec.DecodeError as error:
+        raise RefusedError(f"a line of the harness does not fit the vocabulary: {codec.misfit(error)}") from None
+    except (UnicodeError, RecursionError):
         raise RefusedError("a line of the harness does not fit the vocabulary") from None
     # 4
     if isinstance(event, Message) and event.role == "user" and event.material_origin in _PERSONS:

@@ -5,48 +5,74 @@ A batch's append id derives from its source, so an interrupted import goes on wh
 same files appends nothing. Cursors are committed only after everything they describe was acknowledged.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
+from control.local import LocalControl
 from control.participation import joined_import
+from polyc.appending import Author
 from polyc.cli.console import progress
 from polyc.cli.deployment import Deployment, Journal
 from polyc.cli.grouping import Group
 from polyc.ids import PersonaId
-from sources import IMPORTS_PARTITION, Cursors, Importer, PlannedConversation, Report
+from sources import IMPORTS_PARTITION, Cursors, Following, Importer, PlannedConversation, Report
 
 
 def import_paths(deployment: Deployment, paths: list[Path], *, final: bool, persona: PersonaId) -> Report:
     """Append what is new in these files, let the persona participate in it, and say what was done."""
-    deployment.control().ensure_persona(persona)
     with closing(Cursors.open(deployment.root.sources / "cursors.sqlite")) as cursors:
-        return import_round(deployment, cursors, paths, final=final, persona=persona)
+        return ImportLoop(deployment, cursors, persona=persona).look(paths, final=final)
 
 
-def import_round(
-    deployment: Deployment, cursors: Cursors, paths: list[Path], *, final: bool, persona: PersonaId
-) -> Report:
-    """One look at the files; the cursors are committed at its end."""
-    importer = Importer(cursors, past=_Past(deployment.journal))
-    survey = importer.survey(paths, now_us=deployment.clock.now_us(), final=final)
-    loop = _Loop(deployment, importer, persona=persona)
-    with progress("importing", total=survey.changed_size_bytes) as bar:
-        sizes = {found.path: found.size_bytes for found in survey.changed}
-        for planned in importer.plan(survey):
-            loop.take(planned)
-            bar.advance(sizes.pop(planned.path, 0))
-    loop.quarantined()
-    importer.finish()
-    return importer.report
+class ImportLoop:
+    """Looks at files, again and again, for one persona."""
+
+    def __init__(
+        self, deployment: Deployment, cursors: Cursors, *, persona: PersonaId, following: Following | None = None
+    ) -> None:
+        """`following`: what a watcher remembers of the files that are being written."""
+        self._following = following
+        self._deployment = deployment
+        self._cursors = cursors
+        self._persona = persona
+        self._past = _Past(deployment.journal)
+        self._importer = deployment.author("importer")
+        self._control = deployment.control()
+        self._control.ensure_persona(persona)
+
+    def look(self, paths: Sequence[Path], *, final: bool) -> Report:
+        """One look at the files; the cursors are kept at its end. UnavailableError while another import runs."""
+        try:
+            return self._look(paths, final=final)
+        except BaseException:
+            self._cursors.forget()  # they say of files that they were read whose events are not in the journal
+            raise
+
+    def _look(self, paths: Sequence[Path], *, final: bool) -> Report:
+        importer = Importer(self._cursors, past=self._past, following=self._following)
+        survey = importer.survey(paths, now_us=self._deployment.clock.now_us(), final=final)
+        appending = _Appending(
+            self._deployment, importer, author=self._importer, control=self._control, persona=self._persona
+        )
+        with progress("importing", total=survey.changed_size_bytes) as bar:
+            sizes = {found.path: found.size_bytes for found in survey.changed}
+            for planned in importer.plan(survey):
+                appending.take(planned)
+                bar.advance(sizes.pop(planned.path, 0))
+        appending.quarantined()
+        importer.finish()
+        return importer.report
 
 
-class _Loop:
+class _Appending:
     """Appends what was planned in groups; a conversation is settled when the group that ends it is durable."""
 
-    def __init__(self, deployment: Deployment, importer: Importer, *, persona: PersonaId) -> None:
-        self._author = deployment.author("importer")
-        self._control = deployment.control()
+    def __init__(
+        self, deployment: Deployment, importer: Importer, *, author: Author, control: LocalControl, persona: PersonaId
+    ) -> None:
+        self._author = author
+        self._control = control
         self._group = Group(deployment.journal, clock=deployment.clock, ids=deployment.ids)
         self._importer = importer
         self._persona = persona

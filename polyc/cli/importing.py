@@ -7,6 +7,7 @@ import os
 from argparse import Namespace
 from contextlib import closing
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
@@ -15,6 +16,8 @@ from polyc.dataroot import DataRoot, default_data_root
 from polyc.errors import PolycError, RefusedError
 from polyc.ids import check_persona
 from sources import Cursors, Importer, Report, default_paths
+
+_BLOCK_SIZE_BYTES: Final = 1024 * 1024
 
 
 def run(arguments: Namespace) -> int:
@@ -47,7 +50,7 @@ def nothing_new(root: DataRoot, paths: list[Path], *, final: bool, project: bool
 
     with closing(Cursors.open(root.sources / "cursors.sqlite")) as cursors:
         importer = Importer(cursors)
-        if importer.survey(paths, now_us=SystemClock().now_us(), final=final).changed:
+        if importer.survey(paths, now_us=SystemClock().now_us(), final=final).changed or importer.has_set_aside:
             return None
     return None if project and not is_projected(root) else importer.report
 
@@ -94,6 +97,21 @@ def paths_of(arguments: Namespace, *, sample: Path) -> tuple[list[Path], bool]:
     return write_sample(sample), True
 
 
+def place_of(path: str, offset: int) -> str:
+    """`line N, byte M` of a file of lines, else `byte M`."""
+    if Path(path).suffix not in {".jsonl", ".ndjson"}:
+        return f"byte {offset}"
+    number, left = 1, offset
+    try:
+        with Path(path).open("rb") as stream:
+            while left and (block := stream.read(min(left, _BLOCK_SIZE_BYTES))):
+                number += block.count(b"\n")
+                left -= len(block)
+    except OSError:
+        return f"byte {offset}"
+    return f"line {number}, byte {offset}"
+
+
 def tell_report(report: Report, *, every_line: bool) -> None:
     """What was found and done, and, when asked for, each piece that could not be read: file, byte offset, reason."""
     note(
@@ -106,7 +124,7 @@ def tell_report(report: Report, *, every_line: bool) -> None:
     )
     if every_line:
         for path, piece in report.quarantined:
-            note(f"{path}:{piece.offset}: {piece.reason}")
+            note(f"{path}: {place_of(path, piece.offset)}: {piece.reason}" + (piece.detail and f": {piece.detail}"))
         for path in report.unrecognised:
             note(f"{path}: not a history of a known form")
         for kind, count in sorted(report.unknown.items()):

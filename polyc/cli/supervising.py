@@ -14,7 +14,6 @@ import threading
 from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final
 
 from control.local import default_persona
@@ -25,7 +24,6 @@ from polyc.clock import Clock, SystemClock
 from polyc.dataroot import DataRoot
 from polyc.errors import RefusedError, UnavailableError
 from polyc.limits import RESTART_WINDOW_S, RESTARTS_MAX, START_DEADLINE_S, STOP_DEADLINE_S
-from sources import default_paths
 
 LOOPBACK: Final = "127.0.0.1"
 POLL_S: Final = 0.05
@@ -53,7 +51,7 @@ def run(arguments: Namespace) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: stop.set())
     children = children_of(root, port=port)
-    if not arguments.no_watch and default_paths(Path.home(), os.environ):
+    if not arguments.no_watch:
         children.append(watcher_of(root))
     supervisor = Supervisor(children, clock=SystemClock(), stop=stop)
     try:
@@ -78,7 +76,7 @@ def children_of(root: DataRoot, *, port: int) -> list[Child]:
 
 
 def watcher_of(root: DataRoot) -> Child:
-    """The fifth, on a machine that has agent histories: what agents write is imported as they write it."""
+    """The fifth: what agents write is imported as they write it, also when the first history is yet to come."""
     command = [sys.executable, "-m", "polyc.cli.main", "--data-root", str(root.path), "watch"]
     return Child("watch", command, lambda: True)
 

@@ -1,13 +1,14 @@
 """`polyc watch`: follow the agents' files and import what they write, as they write it.
 
-A round reads the files that changed; at a pause, now and then, all of them are looked at, for those that have become
-still. With a projector running (`polyc up`) a turn is queryable a moment after its end was written.
+A round reads the files that changed; once a minute all of them are looked at, for those that have become still. Places
+that do not exist yet are waited for. With a projector running (`polyc up`) a turn is queryable a moment after its end
+was written.
 """
 
 import os
 import threading
 from argparse import Namespace
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final
@@ -15,11 +16,12 @@ from typing import Final
 from control.local import default_persona
 from polyc.cli.console import note
 from polyc.cli.deployment import Deployment, opened, root_of
-from polyc.cli.import_loop import import_round
+from polyc.cli.import_loop import ImportLoop
 from polyc.cli.serving import stop_event
-from polyc.errors import RefusedError
+from polyc.clock import Clock
+from polyc.errors import UnavailableError
 from polyc.ids import PersonaId, check_persona
-from sources import Cursors, default_paths
+from sources import Cursors, Following, standard_places
 from sources.watching import changes
 
 STILL_LOOKED_FOR_S: Final = 60.0  # a file counts as still after five minutes; looking once a minute is soon enough
@@ -28,31 +30,39 @@ STILL_LOOKED_FOR_S: Final = 60.0  # a file counts as still after five minutes; l
 def run(arguments: Namespace) -> int:
     """Watch until SIGTERM or SIGINT."""
     persona = check_persona(arguments.persona) if arguments.persona else PersonaId(default_persona())
-    paths = [Path(name) for name in arguments.paths] or list(default_paths(Path.home(), os.environ))
-    if not paths:
-        raise RefusedError("no agent histories on this machine", code="not_found", hint="name the folders to watch")
+    places = [Path(name).absolute() for name in arguments.paths] or [*standard_places(Path.home(), os.environ)]
     with opened(root_of(arguments), create=True) as deployment:
-        watch(deployment, paths, persona=persona, stop=stop_event())
+        watch(deployment, places, persona=persona, stop=stop_event())
     return 0
 
 
-def watch(deployment: Deployment, paths: list[Path], *, persona: PersonaId, stop: threading.Event) -> None:
+def watch(deployment: Deployment, places: Sequence[Path], *, persona: PersonaId, stop: threading.Event) -> None:
     """Import round after round; a round without news says nothing."""
-    deployment.control().ensure_persona(persona)
+    if not any(place.exists() for place in places):
+        note("no agent histories yet: they are imported when they appear")
+    waiting: set[Path] = set()
     with closing(Cursors.open(deployment.root.sources / "cursors.sqlite")) as cursors:
-        for files in rounds(deployment, paths, stop=stop):
-            report = import_round(deployment, cursors, files, final=False, persona=persona)
+        loop = ImportLoop(deployment, cursors, persona=persona, following=Following())
+        for changed in rounds(places, clock=deployment.clock, stop=stop):
+            waiting.update(changed)
+            if not waiting:
+                continue
+            try:
+                report = loop.look(sorted(waiting), final=False)
+            except UnavailableError as error:  # another import, or the journal is away: the next round tries again
+                note(f"polyc: warning: {error.message}; trying again")
+                continue
+            waiting.clear()
             if report.events:
                 note(f"{report.events:,} events, {report.turns:,} turns ended, {report.unfinished:,} unfinished")
 
 
-def rounds(deployment: Deployment, paths: list[Path], *, stop: threading.Event) -> Iterator[list[Path]]:
-    """What each round must look at: everything first, then what changes, and everything again once a minute."""
-    yield paths
-    looked_at_s = deployment.clock.monotonic_s()
-    for changed in changes(paths, stop=stop):
-        if changed:
-            yield sorted(changed)
-        elif deployment.clock.monotonic_s() - looked_at_s >= STILL_LOOKED_FOR_S:
-            looked_at_s = deployment.clock.monotonic_s()
-            yield paths
+def rounds(places: Sequence[Path], *, clock: Clock, stop: threading.Event) -> Iterator[frozenset[Path]]:
+    """What each round must look at: what changed, nothing at a pause, and once a minute everything that exists."""
+    looked_at_s = clock.monotonic_s()
+    for changed in changes(places, stop=stop):
+        if clock.monotonic_s() - looked_at_s >= STILL_LOOKED_FOR_S:
+            looked_at_s = clock.monotonic_s()
+            yield changed.union(place for place in places if place.exists())
+        else:
+            yield changed

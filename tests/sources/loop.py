@@ -6,7 +6,7 @@ from pathlib import Path
 import msgspec
 
 from facts.codec import decode
-from sources import IMPORTS_PARTITION, Cursors, Importer, Report
+from sources import IMPORTS_PARTITION, Cursors, Following, Importer, Report
 
 NOW_US = 1_900_000_000_000_000
 
@@ -61,7 +61,8 @@ class MemoryJournal:
 class Loop:
     """Imports into a memory journal, again and again."""
 
-    def __init__(self, cursors: Cursors | None = None) -> None:
+    def __init__(self, cursors: Cursors | None = None, *, following: Following | None = None) -> None:
+        self.following = following
         self.journal = MemoryJournal()
         self.cursors = cursors or Cursors.open(None)
 
@@ -74,7 +75,7 @@ class Loop:
         return self.run_all(paths, final=final, now_us=now_us)
 
     def run_all(self, paths: Iterable[Path], *, final: bool = False, now_us: int = NOW_US) -> tuple[Report, int]:
-        importer = Importer(self.cursors, past=self.journal)
+        importer = Importer(self.cursors, past=self.journal, following=self.following)
         survey = importer.survey(paths, now_us=now_us, final=final)
         new = 0
         for planned in importer.plan(survey):
