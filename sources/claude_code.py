@@ -167,10 +167,14 @@ def tellings(path: Path, _set_aside: SetAside) -> Iterator[Session]:
 
 
 def _sidechains(path: Path) -> Iterator[tuple[str, str | None]]:
-    """The first records of sidechains, each with the call whose prompt it repeats."""
+    """The first records of sidechains, each with the call whose prompt it repeats.
+
+    The first record of one hangs on no other record of a sidechain in this file.
+    """
     if not contains(path, (b'"isSidechain":true', b'"isSidechain": true')):
         return
     asked: dict[str, str] = {}
+    seen: set[str] = set()
     with path.open("rb") as stream:
         for line in stream:
             if _TASK.search(line):
@@ -180,9 +184,12 @@ def _sidechains(path: Path) -> Iterator[tuple[str, str | None]]:
                     record = _decode_head(line)
                 except BadLineError:
                     continue
-                if isinstance(record.uuid, str) and record.parent_uuid is None and record.is_sidechain is True:
+                if not isinstance(record.uuid, str) or record.is_sidechain is not True:
+                    continue
+                if fields.text(record.parent_uuid) not in seen and record.uuid not in seen:
                     content = fields.mapping(record.message).get("content")
                     yield record.uuid, asked.get(plain_text(content))
+                seen.add(record.uuid)
 
 
 def _task_prompts(line: bytes) -> dict[str, str]:

@@ -138,7 +138,7 @@ class Reader:
         if line.is_sidechain is not True or (self.teller.identity.agent_id and self._sidechain is None):
             return self._sidechain is None
         uuid, parent = fields.text(line.uuid), fields.text(line.parent_uuid)
-        root = self._chains.get(parent) if parent is not None else uuid
+        root = self._chains.get(parent, uuid) if parent is not None else uuid
         if uuid is not None and root is not None:
             self._chains[uuid] = root
         return root is not None and root == self._sidechain

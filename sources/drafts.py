@@ -1,4 +1,4 @@
-"""Events → drafts: encoded, redacted where they are made (ruling 18), and cut where they are over the journal's bound."""
+"""Events → drafts: encoded, redacted where they are made (ruling 18), cut where they are over the journal's bound."""
 
 from collections.abc import Sequence
 

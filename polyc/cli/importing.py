@@ -125,8 +125,14 @@ def tell_report(report: Report, *, every_line: bool) -> None:
     if every_line:
         for path, piece in report.quarantined:
             note(f"{path}: {place_of(path, piece.offset)}: {piece.reason}" + (piece.detail and f": {piece.detail}"))
+        for path, piece in report.incomplete:
+            note(f"{path}: {place_of(path, piece.offset)}: not written to its end yet, read when it is")
         for path in report.unrecognised:
             note(f"{path}: not a history of a known form")
+        for path in report.empty:
+            note(f"{path}: holds no conversation")
+        for path in report.doubles:
+            note(f"{path}: a shorter copy of a session that another file tells")
         for kind, count in sorted(report.unknown.items()):
             note(f"unknown record type {kind}: {count:,}, kept and counted")
         return

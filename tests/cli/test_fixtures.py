@@ -19,6 +19,7 @@ def test_every_file_imports_and_each_unreadable_line_is_reported(provider: str, 
     assert said.code == 0, said.err
     assert ask(tmp_path, "SELECT COUNT(*) AS n FROM turns")[0]["n"] > 0
     quarantined = ask(tmp_path, "SELECT * FROM import_quarantine")
-    reported = [line for line in said.err.splitlines() if re.match(rf"{re.escape(str(folder))}.*:\d+: [a-z_]+$", line)]
+    piece = rf"{re.escape(str(folder))}.*: (line \d+, )?byte \d+: [a-z_]+$"
+    reported = [line for line in said.err.splitlines() if re.match(piece, line)]
     assert len(reported) == len(quarantined) > 0
     assert set(quarantined[0]) >= {"path", "byte_offset", "reason"}
