@@ -166,7 +166,7 @@ def test_a_line_that_cannot_be_read_is_named_and_the_others_are_read(tmp_path: P
     broken.write_bytes(b"".join([lines[0], b'{"half": \n', *lines[1:]]))
     said = polyc(tmp_path / "root", "import", "--final", "--report", str(tmp_path / "home"))
     assert said.code == 0
-    assert f"{broken}:{len(lines[0])}:" in said.err
+    assert f"{broken}: line 2, byte {len(lines[0])}: not_json" in said.err
     sql = "SELECT COUNT(*) AS n FROM import_quarantine"
     assert ask(tmp_path / "root", sql) == [{"n": 1}]
     assert ask(tmp_path / "root", "SELECT COUNT(*) AS n FROM turns") == [{"n": len(COMMITTED)}]
