@@ -1,7 +1,7 @@
 """The process that forks workers and admitters: it imports and opens an engine once, and knows no statement and no row.
 
 A worker is a copy of it: its engine is opened, empty and warm. That is a fork of a few milliseconds instead of an
-opening of sixty (docs/adr/0006q). The engine has no thread until it is behind the worker's walls: a thread does not
+opening of sixty (docs/adr/0006). The engine has no thread until it is behind the worker's walls: a thread does not
 survive a fork, and one that had started before them would stay outside.
 
 One byte on its socket asks for a worker, another for an admitter (`query_plane.admitter`); the answer is the pid with
