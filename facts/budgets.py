@@ -12,7 +12,7 @@ from facts.intake import utc
 from facts.place import Place
 from facts.registry import base_units
 
-AMOUNT_OF_BUDGET, AMOUNT_OF_RESERVATION, STATUS, REFERENCE = 8, 7, 10, 12
+AMOUNT_OF_BUDGET, CONVERSATION_OF_RESERVATION, AMOUNT_OF_RESERVATION, STATUS, REFERENCE = 8, 5, 7, 10, 12
 
 
 class Budgets(msgspec.Struct):

@@ -11,7 +11,7 @@ incremental: give it what is new of a partition (`next_position` tells from wher
 import hashlib
 import re
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
@@ -20,9 +20,10 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from facts.anomalies import Anomalies
-from facts.budgets import AMOUNT_OF_RESERVATION, REFERENCE, STATUS
+from facts.budgets import AMOUNT_OF_RESERVATION, CONVERSATION_OF_RESERVATION, REFERENCE, STATUS
 from facts.deployment import DeploymentFold
 from facts.events import ConversationOpened
+from facts.fold import Row
 from facts.intake import OPENED, Handlers, Intake, Standing
 from facts.judgement import JUDGED, Judgement
 from facts.receipts import canonical_account
@@ -217,20 +218,26 @@ class Spending:
         ]
         return sorted(found, key=lambda fact: fact.index)
 
-    def reserved(self, subject: str) -> dict[tuple[str, str], int]:
-        """What the subject's spend partition holds reserved and neither released nor settled, per (asset, network).
+    def reserved(self, subject: str | None = None, *, partition: str | None = None) -> dict[tuple[str, str], int]:
+        """What is reserved and neither released nor settled, per (asset, network): a subject's, a conversation's, all.
 
         A reservation whose payment is already known to be settled counts as that payment and not again.
         """
-        self._vouch((spend_partition(subject),))
-        fold = self._reservations.get(spend_partition(subject))
+        names = list(self._reservations) if subject is None else [spend_partition(subject)]
+        self._vouch(names)
         paid = {fact.reservation_id for fact in self._settled.values()}
         totals: dict[tuple[str, str], int] = {}
-        for row in fold.rows()["reservations"] if fold is not None else ():
-            if row[STATUS] == "open" and row[4] not in paid:
+        for row in self._reservation_rows(names):
+            asked_here = partition is None or row[CONVERSATION_OF_RESERVATION] == partition
+            if row[STATUS] == "open" and row[4] not in paid and asked_here:
                 key = (row[AMOUNT_OF_RESERVATION + 1], row[AMOUNT_OF_RESERVATION + 2])
                 totals[key] = totals.get(key, 0) + int(row[AMOUNT_OF_RESERVATION])
         return totals
+
+    def _reservation_rows(self, partitions: Iterable[str]) -> Iterator[Row]:
+        for name in partitions:
+            if name in self._reservations:
+                yield from self._reservations[name].rows()["reservations"]
 
     def spent(
         self,
@@ -249,8 +256,7 @@ class Spending:
 
     def settled_references(self, subject: str) -> frozenset[str]:
         """The transactions that the subject's spend partition has settled."""
-        fold = self._reservations.get(spend_partition(subject))
-        rows = fold.rows()["reservations"] if fold is not None else []
+        rows = self._reservation_rows((spend_partition(subject),))
         return frozenset(row[REFERENCE] for row in rows if row[STATUS] == "settled")
 
 

@@ -28,8 +28,8 @@ HIGH_VALUE: Final = frozenset(
     BY_KIND[kind].code
     for kind in (
         "conversation_opened", "turn_start", "turn_complete", "dispatch_intent", "approval_requested",
-        "approval_decided", "payment_receipt", "participant_joined", "participant_left", "key_added", "key_revoked",
-        "credential", "erased",
+        "approval_decided", "payment_required", "payment_receipt", "budget_set", "spend_reserved", "spend_released",
+        "participant_joined", "participant_left", "key_added", "key_revoked", "credential", "erased",
     )
 )  # fmt: skip
 

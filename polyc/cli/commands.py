@@ -391,6 +391,13 @@ def budget_set(arguments: Namespace) -> int:
     return money.budget_set(arguments)
 
 
+def spending(arguments: Namespace) -> int:
+    """`polyc spending`."""
+    from polyc.cli import spending as command
+
+    return command.run(arguments)
+
+
 def price_set(arguments: Namespace) -> int:
     """`polyc price set`."""
     from polyc.cli import money

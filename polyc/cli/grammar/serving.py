@@ -124,6 +124,18 @@ def add_money(tree: Tree) -> None:
     leaf.add_argument("--network", metavar="NETWORK", required=True, help="where")
     leaf.add_argument("--amount", metavar="UNITS", type=int, required=True, help="in the asset's base units")
     leaf.add_argument("--window-s", metavar="SECONDS", type=int, help="within so many seconds (else altogether)")
+    leaf = tree.command(
+        "spending",
+        commands.spending,
+        "what was spent and what is reserved, from verified records of the journal, per asset",
+        example="polyc spending --persona alice --window-s 86400",
+    )
+    who = leaf.add_mutually_exclusive_group(required=True)
+    who.add_argument("--persona", metavar="NAME", help="by a persona")
+    who.add_argument("--wallet", metavar="WALLET", help="from a wallet")
+    who.add_argument("--conversation", metavar="PARTITION", help="in a conversation")
+    leaf.add_argument("--window-s", metavar="SECONDS", type=int, help="settled within so many seconds (else ever)")
+    add_form(leaf)
     price = tree.group("price", "what a model's tokens cost")
     leaf = price.command(
         "set",

@@ -1,0 +1,153 @@
+"""`polyc spending` counts what the journal proves, in whatever state the turns are, and refuses what is not signed."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from facts import events as e
+from journal import boot
+from journal.port import RawEntry
+from journal.vouched import read_vouched
+from polyc.appending import Author, Draft
+from polyc.clock import SystemClock
+from polyc.dataroot import DataRoot
+from polyc.errors import CorruptError
+from polyc.ids import SystemIds
+from polyc.signing import load_signer
+from tests.cli.runner import polyc
+from tests.facts.journal import SIGNERS, Journal
+from tests.facts.payment import ED, NETWORK, PAYER, claims, jws, paid, paying, raw_public
+
+ROLES = {signer.key_id: role for role, signer in SIGNERS.items()}
+
+
+def issued_now() -> dict[str, object]:
+    return claims(issuedAt=SystemClock().now_us() // 1_000_000)
+
+
+def append(root: Path, journal: Journal) -> None:
+    """Append the events of a journal in memory to the deployment's, each with the key of its role."""
+    clock, ids = SystemClock(), SystemIds()
+    with boot.open_embedded(DataRoot(root), clock=clock, ids=ids) as port:
+        for record in journal.records:
+            signer = load_signer(root / "keys" / f"{ROLES[record.key_id]}.pem")
+            assert record.payload is not None
+            Author(port, signer, clock=clock, ids=ids).append(
+                journal.partition, [Draft(record.event_type, record.payload)]
+            )
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """A deployment with a paid call in a turn that never ended, a forged receipt, and an open reservation."""
+    root = tmp_path / "root"
+    assert polyc(root, "init").code == 0
+    row = {
+        "key_id": "did:web:api.example#key-1",
+        "algorithm": "EdDSA",
+        "public_key": raw_public(ED).hex(),
+        "resource_prefix": "https://api.example",
+    }
+    signers = root / "receipt-signers.json"
+    signers.write_text(json.dumps([row]))
+    signers.chmod(0o600)
+    append(root, paid(paying("conv-a"), jws(issued_now())))
+    append(root, paid(paying("conv-forged"), jws(issued_now() | {"payer": "0xeve"})))
+    reserve = e.SpendReserved(
+        id="r",
+        reservation_id="r1",
+        conversation_id="conv-b",
+        tool_call_id="y",
+        amount_base_units="500",
+        asset="usdc",
+        network=NETWORK,
+    )
+    append(root, Journal("spend-ada").add(reserve, by="control"))
+    return root
+
+
+def spent(root: Path, *subject: str) -> list[tuple[str, str, int]]:
+    rows = polyc(root, "spending", "--format", "json", *subject).rows
+    return [(row["settled_base_units"], row["reserved_base_units"], row["payments"]) for row in rows]
+
+
+def test_what_is_settled_and_reserved_is_told_per_asset(root: Path) -> None:
+    (row,) = polyc(root, "spending", "--persona", "ada", "--format", "json").rows
+    assert row == {
+        "asset": "usdc",
+        "network": NETWORK,
+        "settled_base_units": "10000",
+        "reserved_base_units": "500",
+        "spent_base_units": "10500",
+        "payments": 1,
+    }
+    assert spent(root, "--wallet", PAYER.lower()) == [("10000", "0", 1)]
+    assert spent(root, "--conversation", "conv-a") == [("10000", "0", 1)]
+    assert spent(root, "--conversation", "conv-b") == [("0", "500", 0)]
+    assert spent(root, "--conversation", "conv-forged") == []
+    assert spent(root, "--persona", "eve") == []
+
+
+def test_a_window_leaves_out_what_was_settled_before_it(root: Path) -> None:
+    assert spent(root, "--persona", "ada", "--window-s", "86400") == [("10000", "500", 1)]
+    assert spent(root, "--persona", "ada", "--window-s", "0") == [("0", "500", 0)]
+
+
+@pytest.mark.parametrize("arguments", [(), ("--persona", "ada", "--wallet", "0x1")])
+def test_exactly_one_subject_is_asked_for(root: Path, arguments: tuple[str, ...]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        polyc(root, "spending", *arguments)
+    assert exit_.value.code == 2
+
+
+class Forging:
+    """A reader that gives the entries of one type other signatures, as somebody with the disk could."""
+
+    def __init__(self, reader: boot.SqliteJournal, *, event_type: int) -> None:
+        self._reader = reader
+        self._event_type = event_type
+        self.origin = reader.origin
+        self.read = reader.read
+
+    def read_raw(
+        self, partition: str, *, incarnation: bytes | None = None, from_position: int = 1
+    ) -> Iterator[RawEntry]:
+        """The entries, one of them not signed by its author."""
+        for entry in self._reader.read_raw(partition, incarnation=incarnation, from_position=from_position):
+            forged = int.from_bytes(entry.header[22:24], "big") == self._event_type
+            yield msgspec.structs.replace(entry, signature=bytes(64)) if forged and entry.signature else entry
+
+
+@pytest.mark.parametrize(
+    ("event", "is_looked_at"),
+    [
+        (e.PaymentReceipt, True),
+        (e.PaymentRequired, True),
+        (e.ApprovalDecided, True),
+        (e.TurnStart, True),
+        (e.ToolCall, False),
+    ],
+)
+def test_what_money_hangs_on_is_read_with_its_authors_signature_only(
+    root: Path, event: type[e.Event], *, is_looked_at: bool
+) -> None:
+    from polyc.vocabulary import BY_KIND
+
+    code = BY_KIND[str(event.__struct_config__.tag)].code
+    with boot.open_embedded(DataRoot(root), clock=SystemClock(), ids=SystemIds()) as journal:
+        keys = journal.keyring()
+        true = list(read_vouched(journal, "conv-a", keys=keys))
+        assert true == list(journal.read("conv-a"))
+        assert list(read_vouched(journal, "conv-a", keys=keys, from_position=4)) == true[3:]
+        forging = Forging(journal, event_type=code)
+        if not is_looked_at:
+            assert list(read_vouched(forging, "conv-a", keys=keys)) == true
+            return
+        with pytest.raises(CorruptError) as caught:
+            list(read_vouched(forging, "conv-a", keys=keys))
+        assert caught.value.kind == "signature"
+        place = next(record.position for record in true if record.event_type == code)
+        assert caught.value.place.endswith(f"@{place}")
