@@ -1,9 +1,10 @@
 """What Control is given: the journal, to append and to read on from where it was, and the redaction of secrets."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from journal.port import PartitionHead, RawEntry
 from polyc.appending import JournalPort
 from polyc.entry import Record
 
@@ -26,6 +27,14 @@ class JournalPlane(JournalPort, Protocol):
         through_index: int | None = None,
     ) -> Iterator[Record]:
         """The current incarnation of a partition in order, verified."""
+
+    def read_raw(
+        self, partition: str, *, incarnation: bytes | None = None, from_position: int = 1
+    ) -> Iterator[RawEntry]:
+        """The same as stored, with the authors' signatures."""
+
+    def changed_since(self, index: int) -> Iterable[PartitionHead]:
+        """The partitions that got entries with a global index of at least `index`."""
 
     def receipt(self, partition: str, position: int, *, incarnation: bytes | None = None) -> str:
         """The log's proof of one entry (C2SP tlog-proof), under the newest cosigned checkpoint that covers it."""

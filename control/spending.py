@@ -18,12 +18,16 @@ from facts.catalog import TABLES
 from facts.events import PaymentReceipt, PaymentRequired, Refusal, SpendReleased, SpendReserved
 from facts.fold import Fold, Row
 from facts.partition import open_fold
-from facts.payments import SPEND_PREFIX, Settled, Spending, spend_partition
+from facts.payments import CONVERSATION_PREFIX, SPEND_PREFIX, Settled, Spending, spend_partition
 from facts.trust import Trust
+from journal.port import PartitionHead
+from journal.vouched import read_vouched
 from polyc.errors import ConflictError, RefusedError
+from polyc.ids import IMPORTED_PREFIX
 from polyc.limits import RESERVATION_LIFETIME_S, RESERVATION_RETRIES_MAX
 
 BUDGETS_PARTITION: Final = "budgets"
+_MONEY: Final = (CONVERSATION_PREFIX, SPEND_PREFIX, BUDGETS_PARTITION)
 _RESERVATION: Final = TABLES["reservations"].column_names
 _BUDGET: Final = TABLES["budgets"].column_names
 
@@ -53,6 +57,7 @@ class SpendingDesk:
         self._lock = threading.Lock()
         self._spending = Spending(trust)
         self._folds: dict[str, Fold] = {}
+        self._incarnations: dict[str, bytes] = {}
         self._cursor = 0
 
     def reserve(self, dispatch: LiveDispatch, ask: Ask) -> str | None:
@@ -124,19 +129,31 @@ class SpendingDesk:
         return self._spending.next_position(spend_partition(persona_id)) - 1
 
     def _read(self) -> None:
-        size = self._context.journal.size()
+        """Take what is new of every partition that money can stand in, at level V1h (ruling 2)."""
+        journal = self._context.journal
+        size = journal.size()
         if size <= self._cursor:
             return
         with self._context.index.view():
             self._trust_keys_are_current()
-        for record in self._context.journal.read_all(from_index=self._cursor, to_index=size):
-            if record.partition.startswith(SPEND_PREFIX) or record.partition == BUDGETS_PARTITION:
-                fold = self._folds.get(record.partition)
-                if fold is None:
-                    fold = self._folds[record.partition] = open_fold(record.partition, self._trust)
-                fold.apply(record)
-            self._spending.take([record])
+        for head in journal.changed_since(self._cursor):
+            if _holds_money(head.partition):
+                self._read_on(head)
         self._cursor = size
+
+    def _read_on(self, head: PartitionHead) -> None:
+        """Take a partition's new records; of another incarnation, all."""
+        name, journal = head.partition, self._context.journal
+        known = self._incarnations.get(name) == head.incarnation
+        position = self._spending.next_position(name) if known else 1
+        records = list(read_vouched(journal, name, keys=self._trust.keys, from_position=position))
+        self._incarnations[name] = head.incarnation
+        if name.startswith(SPEND_PREFIX) or name == BUDGETS_PARTITION:
+            fold = self._folds.get(name)
+            if fold is None:
+                fold = self._folds[name] = open_fold(name, self._trust)
+            fold.apply_all(records)
+        self._spending.take(records)
 
     def _trust_keys_are_current(self) -> None:
         assert self._trust.keys is self._context.index.keys, "one key ring, kept up to date by the index"
@@ -273,6 +290,11 @@ class SpendingDesk:
 
     def _end(self, persona_id: str, event: SpendReleased) -> None:
         self._context.control.append(spend_partition(persona_id), [codec.encode(event)])
+
+
+def _holds_money(partition: str) -> bool:
+    """Whether a partition can say what was spent; imported conversations settle nothing (ruling 14)."""
+    return partition.startswith(_MONEY) and not partition.startswith(IMPORTED_PREFIX)
 
 
 def _of(row: Row, column: str, names: tuple[str, ...] = _RESERVATION) -> object:

@@ -5,9 +5,10 @@ it verifies the signature again, of each append that holds one of those events. 
 """
 
 from collections.abc import Iterator
+from typing import Protocol
 
 from journal.partition_check import HIGH_VALUE
-from journal.port import JournalReader, RawEntry
+from journal.port import RawEntry
 from journal.records import place_of
 from polyc.entry import Record, append_preimage, decode_header, leaf_hash
 from polyc.errors import CorruptError
@@ -16,7 +17,21 @@ from polyc.signing import verify
 from polyc.vocabulary import may_author
 
 
-def read_vouched(reader: JournalReader, partition: str, *, keys: KeyRing, from_position: int = 1) -> Iterator[Record]:
+class SignedReader(Protocol):
+    """The part of a journal's reader that this stands on."""
+
+    @property
+    def origin(self) -> str:
+        """The log's name, which every author signs."""
+
+    def read(self, partition: str, *, from_position: int = 1) -> Iterator[Record]:
+        """The current incarnation in order, verified."""
+
+    def read_raw(self, partition: str, *, from_position: int = 1) -> Iterator[RawEntry]:
+        """The same as stored, with the authors' signatures."""
+
+
+def read_vouched(reader: SignedReader, partition: str, *, keys: KeyRing, from_position: int = 1) -> Iterator[Record]:
     """The records of `read`, append by append; CorruptError where an author's signature or role is missing.
 
     The stored entries and the records are read side by side, each verified; an append that was sealed for the one

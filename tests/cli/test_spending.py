@@ -10,6 +10,7 @@ import pytest
 from facts import events as e
 from journal import boot
 from journal.port import RawEntry
+from journal.store import SqliteJournal
 from journal.vouched import read_vouched
 from polyc.appending import Author, Draft
 from polyc.clock import SystemClock
@@ -106,7 +107,7 @@ def test_exactly_one_subject_is_asked_for(root: Path, arguments: tuple[str, ...]
 class Forging:
     """A reader that gives the entries of one type other signatures, as somebody with the disk could."""
 
-    def __init__(self, reader: boot.SqliteJournal, *, event_type: int) -> None:
+    def __init__(self, reader: SqliteJournal, *, event_type: int) -> None:
         self._reader = reader
         self._event_type = event_type
         self.origin = reader.origin

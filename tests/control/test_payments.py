@@ -6,6 +6,7 @@ import threading
 from dataclasses import replace
 
 import pytest
+from msgspec import structs
 
 from control import turns
 from control.money import set_budget
@@ -15,7 +16,8 @@ from facts.events import PaymentReceipt, PaymentRequired, Refusal, SpendReleased
 from facts.partition import open_fold
 from facts.trust import Trust
 from polyc.durable import write_file
-from polyc.errors import RefusedError
+from polyc.errors import CorruptError, RefusedError
+from polyc.vocabulary import BY_KIND
 from tests.control.harness_programs import PREAMBLE
 from tests.control.serving import POLICY, Client, serving
 from tests.facts.payment import NETWORK, PAYER, RESOURCE, claims, jws, signer
@@ -168,6 +170,22 @@ def test_spending_of_an_unfinished_turn_counts_after_a_restart(service, deployme
     another = begun(restarted, deployment)
     assert rows(deployment, "conv-a", "payments") == []
     assert restarted.spending.reserve(another, replace(ASK, tool_call_id="y")) is None
+
+
+@pytest.mark.parametrize("kind", ["payment_receipt", "payment_required", "spend_reserved", "budget_set"])
+def test_what_its_author_did_not_sign_pays_for_nothing(service, deployment, kind) -> None:
+    budget(service, 30_000)
+    dispatch = begun(service, deployment)
+    assert service.spending.reserve(dispatch, ASK)
+    assert settle(service, dispatch, "x", "0x1")
+    again = make_service(service.context, control_url="http://127.0.0.1:1")
+    assert again.spending.reserve(dispatch, replace(ASK, tool_call_id="y")), "while the signatures hold"
+    place = next(r.index for r in deployment.journal.records if r.event_type == BY_KIND[kind].code)
+    forged = structs.replace(deployment.journal.raw[place], signature=bytes(64))
+    deployment.journal.raw[place] = forged
+    once_more = make_service(service.context, control_url="http://127.0.0.1:1")
+    with pytest.raises(CorruptError, match="did not sign"):
+        once_more.spending.reserve(dispatch, replace(ASK, tool_call_id="z"))
 
 
 def test_a_receipt_settles_once_in_the_whole_deployment(service, deployment) -> None:

@@ -6,6 +6,7 @@ It refuses what the door refuses: a wrong signature or role, a wrong place, a cl
 import threading
 
 from facts import codec
+from journal.port import PartitionHead, RawEntry
 from polyc import entry, signing
 from polyc.appending import Ack, Head, SignedAppend
 from polyc.entry import Record
@@ -19,6 +20,7 @@ class ControlJournal:
     def __init__(self, keys: DeploymentKeys) -> None:
         self.origin = ORIGIN
         self.records: list[Record] = []
+        self.raw: list[RawEntry] = []  # by index, the signature at the last entry of each append
         self.heads: dict[str, Head] = {}
         self.keys = KeyRing(keys.signers["root"].public_key)
         self.acks: dict[bytes, tuple[tuple[bytes, ...], Ack]] = {}
@@ -43,8 +45,19 @@ class ControlJournal:
     def read(self, partition: str, *, from_position: int = 1, incarnation=None, through_index=None):
         head = self.heads.get(partition)
         for record in list(self.records):
-            if head and record.partition == partition and record.incarnation == head.incarnation:
+            mine = head and record.partition == partition and record.incarnation == head.incarnation
+            if mine and record.position >= from_position:
                 yield record
+
+    def read_raw(self, partition: str, *, incarnation=None, from_position: int = 1):
+        for record in self.read(partition, from_position=from_position):
+            yield self.raw[record.index]
+
+    def changed_since(self, index: int):
+        for name, head in self.heads.items():
+            indexes = [r.index for r in self.records if (r.partition, r.incarnation) == (name, head.incarnation)]
+            if indexes[-1] >= index:
+                yield PartitionHead(name, head.incarnation, head.position, head.leaf, indexes[0], indexes[-1])
 
     def keyring(self) -> KeyRing:
         return self.keys
@@ -78,6 +91,8 @@ class ControlJournal:
         self._check_author(signed, headers, leaf)
         first_index = len(self.records)
         for header, item in zip(headers, signed.entries, strict=True):
+            signature = signed.signature if item is signed.entries[-1] else b""
+            self.raw.append(RawEntry(len(self.records), item.header, item.salt, item.payload, signature))
             self._take(header, item.payload)
         self.heads[signed.partition] = Head(signed.partition, first.incarnation, headers[-1].position, leaf)
         ack = Ack(first_index, first.position, headers[-1].position, self.heads[signed.partition], "")
