@@ -120,8 +120,8 @@ USAGE: Final = Table(
     family="row",
     description=(
         "Tokens of one model call, in the provider's own counting; of repeated records the last counts. "
-        "Claude's `input_tokens` excludes cache reads and writes, Codex's and Gemini's include cached input, and "
-        "their `output_tokens` include reasoning; compare providers by `input_uncached_tokens`."
+        "Claude's `input_tokens` excludes cache reads and writes, Codex's and Gemini's include cached input; Codex's "
+        "`output_tokens` include reasoning, Gemini's stand beside it. Compare input by `input_uncached_tokens`."
     ),
     example=(
         "SELECT turn_id, SUM(input_tokens) AS input_tokens, SUM(output_tokens) AS output_tokens FROM usage GROUP BY "

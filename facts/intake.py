@@ -119,14 +119,16 @@ class Intake:
         The hot path of every replay: what does not change from record to record is looked up before the loop. What
         a key may author is looked up anew in every call, so that a ring that learns of a revocation is heeded.
         """
-        standing = self.standing
+        standing, partition = self.standing, self.partition
         incarnation, following = standing.incarnation, standing.position + 1
         admitted: dict[bytes, _Admitted] = {}
         key_id: bytes | None = None
         first, end, routes = _NOBODY
         try:
             for record in records:
-                if record.position != following or record.incarnation != incarnation:
+                if record.position != following or record.incarnation != incarnation or record.partition != partition:
+                    if record.partition != partition:
+                        raise self._foreign(record)
                     if record.incarnation == incarnation and record.position < following:
                         continue
                     if record.position == 1:
@@ -169,6 +171,10 @@ class Intake:
         known = BY_CODE.get(record.event_type)
         detail = str(record.event_type) if known is None else known.kind
         self._anomalies.count(kind, detail, position=record.position, at=self.at, turn=turn)
+
+    def _foreign(self, record: Record) -> CorruptError:
+        place = f"{record.partition}@{record.position}"
+        return CorruptError(f"not a record of {self.partition}", place=place, kind="foreign")
 
     def _gap(self, record: Record, following: int) -> CorruptError:
         expected = f"expected position {following} of the incarnation in hand"

@@ -45,8 +45,8 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     partition: str
     turn: str
     persona: str | None
-    payer: str
-    asset: str
+    payer: str  # as compared: hexadecimal in lower case
+    asset: str  # the same
     network: str
     amount: int  # base units
     reference: str | None
@@ -124,7 +124,7 @@ class _Conversation:
             turn=place[3],
             persona=turns.persona_of(place[3]),
             payer=canonical_account(verdict.payer or ""),
-            asset=asked.asset,
+            asset=canonical_account(asked.asset),
             network=asked.network,
             amount=int(base_units(asked.amount) or 0),
             reference=verdict.reference,
@@ -208,6 +208,7 @@ class Spending:
         """The settled payments that fit every given condition, in log order; `since` is a time of record."""
         self._vouch(self._conversations if partition is None else (partition,))
         payer = None if payer is None else canonical_account(payer)
+        asset = None if asset is None else canonical_account(asset)
         wanted = {"asset": asset, "network": network, "partition": partition, "persona": persona, "payer": payer}
         tests = [(name, value) for name, value in wanted.items() if value is not None]
         found = [
@@ -230,7 +231,7 @@ class Spending:
         for row in self._reservation_rows(names):
             asked_here = partition is None or row[CONVERSATION_OF_RESERVATION] == partition
             if row[STATUS] == "open" and row[4] not in paid and asked_here:
-                key = (row[AMOUNT_OF_RESERVATION + 1], row[AMOUNT_OF_RESERVATION + 2])
+                key = (canonical_account(row[AMOUNT_OF_RESERVATION + 1]), row[AMOUNT_OF_RESERVATION + 2])
                 totals[key] = totals.get(key, 0) + int(row[AMOUNT_OF_RESERVATION])
         return totals
 
@@ -252,7 +253,9 @@ class Spending:
         subject = persona if wallet is None else wallet
         assert (persona is None) != (wallet is None), "a budget is a persona's or a wallet's"
         facts = self.payments(asset=asset, network=network, persona=persona, payer=wallet, since=since)
-        return sum(fact.amount for fact in facts) + self.reserved(str(subject)).get((asset, network), 0)
+        return sum(fact.amount for fact in facts) + self.reserved(str(subject)).get(
+            (canonical_account(asset), network), 0
+        )
 
     def settled_references(self, subject: str) -> frozenset[str]:
         """The transactions that the subject's spend partition has settled."""

@@ -16,7 +16,7 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 from cryptography.exceptions import InvalidSignature
@@ -29,6 +29,11 @@ from facts import eip712
 from facts.trust import ReceiptSigner
 from polyc.limits import RECEIPT_SIZE_CHARS_MAX
 
+# What becomes of a receipt: `settled`, or the first check that failed (`facts.settlement` lists them in order).
+Outcome = Literal[
+    "settled", "bad_signature", "unknown_key", "revoked_key", "wrong_payer", "wrong_resource", "amount_mismatch",
+    "duplicate", "unapproved", "expired", "malformed", "unsupported_format",
+]  # fmt: skip
 NETWORK: Final = re.compile(r"[-a-z0-9]{3,8}:[-_a-zA-Z0-9]{1,32}")  # CAIP-2
 HEX: Final = re.compile(r"0[xX][0-9a-fA-F]+")
 
@@ -36,7 +41,7 @@ HEX: Final = re.compile(r"0[xX][0-9a-fA-F]+")
 class ReceiptError(Exception):
     """A check that failed: the verdict, more of it as a code, and the key the receipt names."""
 
-    def __init__(self, verdict: str, detail: str, *, key_id: str | None = None) -> None:
+    def __init__(self, verdict: Outcome, detail: str, *, key_id: str | None = None) -> None:
         super().__init__(verdict)
         self.verdict = verdict
         self.detail = detail

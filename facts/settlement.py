@@ -24,7 +24,7 @@ from facts.approvals import Approvals
 from facts.events import PaymentReceipt, PaymentRequired
 from facts.fold import Row
 from facts.intake import instant, utc
-from facts.receipts import Receipt, ReceiptError, canonical_account, verify
+from facts.receipts import Outcome, Receipt, ReceiptError, canonical_account, verify
 from facts.registry import base_units
 from facts.trust import ReceiptSigner
 from facts.turns import TURN, End
@@ -59,7 +59,7 @@ class Verdict(msgspec.Struct):
     inside: bool  # whether it stands inside its turn
     native: str
     receipt_sha256: str
-    verdict: str
+    verdict: Outcome
     detail: str | None
     reference: str | None
     key_id: str | None = None

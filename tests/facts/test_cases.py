@@ -1,4 +1,8 @@
-"""Histories that broke other products, through parser and folds: what the tables add up to."""
+"""Histories that broke other products (../shared/cases), through parser and folds: what the tables add up to.
+
+The rows' numbers stand in the names and ids: A01 and A02 (streamed), A03 (resumed), A06 (compacted), A07 (subagents),
+A09 (forked), A10 and A11 (cumulative), A18 and A19 (synthetic, notices), A20 (times), A25 (Gemini's upserts).
+"""
 
 import json
 
@@ -44,7 +48,10 @@ def spent(found):
     return [sum(n or 0 for rows in found.values() for n in column(rows, "usage", name)) for name in NAMES]
 
 
-@pytest.mark.parametrize("case", CLAUDE)
+ROWS = ["A01-A02", "A03", "A06", "A07-main", "A07", "A18"]
+
+
+@pytest.mark.parametrize("case", CLAUDE, ids=ROWS)
 def test_claude_codes_calls_count_once(case):
     found, right = rows_of(*CLAUDE[case]), expected(case)["right"]
     assert spent(found) == [
@@ -54,6 +61,52 @@ def test_claude_codes_calls_count_once(case):
         right["cache_creation_input_tokens"],
     ]
     assert sum(len(rows["model_call"]) for rows in found.values()) == expected(case)["right_calls"]
+
+
+@pytest.mark.parametrize("case", CLAUDE, ids=ROWS)
+def test_a_sum_over_every_line_would_be_told_from_the_right_one(case):
+    """The sibling of the test above: where lines repeat, the naive sum is another."""
+    repeats = case in {"claude/streamed_usage", "claude/resume_a+b", "claude/compaction"}
+    assert (expected(case)["naive"] != expected(case)["right"]) == repeats
+
+
+@pytest.mark.parametrize("order", [("a", "b"), ("b", "a")])
+def test_a_resumed_history_counts_once_in_any_order_of_import(order):
+    """A03."""
+    found, right = rows_of(*(f"claude/resume_{name}.jsonl" for name in order)), expected("claude/resume_a+b")["right"]
+    assert spent(found)[:2] == [right["input_tokens"], right["output_tokens"]]
+    assert sum(len(rows["session_links"]) for rows in found.values()) == 1
+
+
+def test_geminis_upserts_count_what_was_spent_and_show_what_is_live():
+    """A25: rewound messages stay, marked; their tokens were spent. Gemini counts thoughts beside its output."""
+    (rows,) = rows_of("gemini/session-incremental.jsonl").values()
+    case = expected("gemini/session-incremental")
+    counted = ("input_tokens", "output_tokens", "reasoning_tokens")
+    tokens = sum(n or 0 for name in counted for n in column(rows, "usage", name))
+    assert tokens == case["spent_by_distinct_id"] != case["naive_every_line"]
+    live = [
+        name
+        for name, gone in zip(
+            column(rows, "messages", "message_id"), column(rows, "messages", "superseded"), strict=True
+        )
+        if not gone
+    ]
+    assert live == case["final_ids"]
+    assert set(column(rows, "messages", "message_id")) - set(live) == {"g4", "g5"}
+
+
+def test_codexs_parts_are_within_what_they_are_part_of():
+    """A11: cached input is part of the input and reasoning of the output; what was not cached is its own column."""
+    (rows,) = rows_of("codex/cumulative.jsonl").values()
+    right = expected("codex/cumulative")["high_water"]
+    sums = {
+        name: sum(n or 0 for n in column(rows, "usage", name))
+        for name in ("input_tokens", "output_tokens", "cache_read_tokens", "reasoning_tokens", "input_uncached_tokens")
+    }
+    assert sums["input_tokens"] + sums["output_tokens"] == right["total_tokens"]
+    assert sums["reasoning_tokens"] == right["reasoning_output_tokens"]
+    assert sums["input_uncached_tokens"] == right["input_tokens"] - right["cached_input_tokens"]
 
 
 def test_codexs_tokens_are_the_high_water():

@@ -164,3 +164,62 @@ def test_the_same_turn_ids_committed_elsewhere_make_nothing_eligible(chosen):
     for turn in ("t1", "t2", "t3"):
         journal.start(turn, conversation="b").end(turn, conversation="b")
     assert gated(journal.rows()) == before
+
+
+def unplaced(rows):
+    """The gated rows without what says where and when: the columns that a filler before them moves."""
+    moved = {"position", "recorded_at", "started_at", "completed_at", "duration_ms", "requested_at", "decided_at"}
+    moved |= {"created_at", "updated_at", "text"}  # generated texts name their position
+    kept = {table: [n for n, c in enumerate(TABLES[table].column_names) if c not in moved] for table in GATED}
+    return {table: [tuple(row[n] for n in kept[table]) for row in rows.get(table, [])] for table in GATED}
+
+
+@LAW
+@given(steps, st.lists(st.tuples(st.integers(0, 60), st.integers(1_000, 65_535)), max_size=6))
+def test_unknown_events_of_a_newer_writer_change_no_row_and_are_all_counted(chosen, unknown):
+    plain, newer = Journal().open(), Journal().open()
+    places = sorted((place % (len(chosen) + 1), code) for place, code in unknown)
+    for number in range(len(chosen) + 1):
+        for place, code in places:
+            if place == number:
+                newer.raw(code, b"\xff\x00 whatever a newer writer writes", by="harness")
+        if number < len(chosen):
+            add(plain, chosen[number])
+            known = plain.records[-1]
+            newer.raw(known.event_type, known.payload, by=ROLES.get(known.key_id, "nobody"))
+    rows = newer.rows()
+    assert unplaced(rows) == unplaced(plain.rows())
+    assert sum(row[7] for row in rows["anomalies"] if row[5] == "unknown_event") == len(unknown)
+
+
+def committed():
+    """A journal with a committed turn, and one that is open."""
+    return Journal().open().start("t1").say("a").end("t1").start("t2").say("b", turn="t2")
+
+
+def test_a_known_event_in_the_place_of_an_unknown_one_does_change_rows():
+    assert unplaced(committed().call(turn="t2").end("t2").rows()) != unplaced(committed().end("t2").rows())
+
+
+def test_an_open_turns_rows_and_a_states_row_are_not_final():
+    before, after = committed().rows(), committed().end("t2").rows()
+    assert len(after["messages"]) == len(before["messages"]) + 1
+    assert before["sessions"] != after["sessions"]
+
+
+def test_the_same_event_as_a_further_record_does_change_rows():
+    journal = committed().call(turn="t2")
+    again = journal.records[-1]
+    journal.raw(again.event_type, again.payload, by="harness")
+    assert column(journal.end("t2").rows(), "tool_calls", "tool_call_id") == ["conv-a:x", "conv-a:x#2"]
+
+
+def test_within_a_partition_order_matters():
+    journal = Journal().open().start().say("inside").end()
+    swapped = Journal().open().start().end().say("outside")
+    assert column(journal.rows(), "messages", "text") == ["inside"]
+    assert column(swapped.rows(), "messages", "text") == []
+
+
+def test_the_same_turn_ids_committed_here_do_make_eligible():
+    assert gated(committed().rows()) != gated(committed().end("t2", conversation="a").rows())

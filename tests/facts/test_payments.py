@@ -125,6 +125,59 @@ def test_the_receipt_must_be_of_what_was_asked(terms, change, verdict):
     assert verdicts(paid(paying(**terms), jws(claims(**change)))) == [verdict]
 
 
+@pytest.mark.parametrize(
+    "amount",
+    ["", "-1", "+1", "1e3", "0x10", " 1", "1 ", "1_000", "1,000", "\u0663", "\u00b2", "NaN", "Infinity", "1.0", "1\n"],
+)
+def test_an_amount_that_is_not_plain_digits_settles_nothing(amount):
+    assert verdicts(paid(paying(amount_base_units=amount), jws())) == [("malformed", "amount")]
+
+
+@pytest.mark.parametrize(("amount", "value"), [("0", 0), ("00010000", 10_000), ("9" * 38, 10**38 - 1)])
+def test_amounts_are_exact_from_the_receipt_to_the_engine(amount, value):
+    from facts.payments import settled_total
+    from tests.facts.warehouse import warehouse
+
+    journal = paid(paying(amount_base_units=amount), jws())
+    rows = journal.end().rows(trust())
+    assert settled_total(journal.records, trust(), asset="usdc") == value
+    query = "SELECT amount_base_units, SUM(amount_base_units) FROM payments GROUP BY 1"
+    assert warehouse(rows).execute(query).fetchall() == [(value, value)]
+
+
+def test_a_denial_after_the_approval_takes_nothing_back_and_one_before_it_stands():
+    assert verdicts(paid(decided(paying(), outcome="denied"), jws())) == [("settled", None)]
+    denied = decided(decided(requested(asked(dispatched())), outcome="denied"))
+    assert verdicts(paid(denied, jws())) == [("unapproved", "denied")]
+
+
+@pytest.mark.parametrize("outcome", ["denied", "expired", "cancelled"])
+def test_only_an_approval_approves(outcome):
+    journal = decided(requested(asked(dispatched())), outcome=outcome)
+    assert verdicts(paid(journal, jws())) == [("unapproved", outcome)]
+
+
+def test_an_approval_of_another_call_approves_nothing_here():
+    journal = decided(requested(asked(dispatched()), native="y"), native="y")
+    assert verdicts(paid(journal, jws())) == [("unapproved", "never_requested")]
+
+
+def test_positions_say_what_came_first_whatever_the_clocks_say():
+    """C14's kind: the approval's own time lies after the payment's, its place in the log before it."""
+    from facts import events as e
+    from tests.facts.journal import at
+
+    journal = requested(asked(dispatched()))
+    late = e.ApprovalDecided(id="b", dispatch_id="d1", request_id="x", outcome="approved", occurred_at=at(600))
+    assert verdicts(paid(journal.add(late, by="edge"), jws())) == [("settled", None)]
+
+
+def test_an_asset_in_another_case_is_the_same_asset():
+    address = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913"
+    journal = paid(paying(asset=address), jws(claims(asset=address.lower())))
+    assert verdicts(journal) == [("settled", None)]
+
+
 def test_a_receipt_issued_after_the_offers_expiry_is_expired():
     from tests.facts.journal import at
 

@@ -160,3 +160,35 @@ def test_partitions_without_money_are_passed_over():
     spending = Spending(trust())
     spending.take(Journal("personas").add(e.PersonaRecorded(id="1", persona_id="ada"), by="control").records)
     assert spending.payments() == []
+
+
+def test_a_budget_is_not_passed_by_by_spelling_its_asset_in_another_case():
+    lower, upper = "0xab01", "0xAB01"
+    spending = Spending(trust())
+    spending.take(paid(paying(asset=upper), jws()).records)
+    journal = Journal("spend-ada").add(reserved(1), by="control")
+    other = e.SpendReserved(
+        id="r", reservation_id="r2", conversation_id="a", tool_call_id="y", amount_base_units="7", asset=upper,
+        network=NETWORK,
+    )  # fmt: skip
+    spending.take(journal.add(other, by="control").records)
+    for spelling in (lower, upper):
+        assert spending.spent(persona="ada", asset=spelling, network=NETWORK) == 10_007
+    assert spending.spent(persona="ada", asset="0xab02", network=NETWORK) == 0
+
+
+def test_what_is_reserved_is_asked_of_one_conversation_or_of_all():
+    spending = Spending(trust())
+    spending.take(Journal("spend-ada").add(reserved(1), by="control").records)
+    spending.take(Journal("spend-eve").add(reserved(2, "7"), by="control").records)
+    assert spending.reserved() == spending.reserved(partition="conv-a") == {("usdc", NETWORK): 507}
+    assert spending.reserved("eve", partition="conv-a") == {("usdc", NETWORK): 7}
+    assert spending.reserved(partition="conv-b") == {}
+
+
+def test_one_transaction_in_two_networks_is_two_payments():
+    base = paid(paying("conv-a"), jws())
+    other = paid(paying("conv-b", network="eip155:1"), jws(claims(network="eip155:1")))
+    spending = Spending(trust())
+    spending.take([*base.records, *other.records])
+    assert totals(spending.payments()) == {("usdc", NETWORK): 10_000, ("usdc", "eip155:1"): 10_000}
