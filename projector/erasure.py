@@ -1,13 +1,13 @@
 """Whether erased content is really gone: a search of every byte an artifact store keeps (`polyc erase --prove-gone`).
 
-Parquet is compressed, so every file is decoded and every text and binary value looked at; everything else is
-searched as it lies. Manifests, leases and staged leftovers are included: the store is searched, not a generation.
-BUG: search packs are compressed by their engine and are searched as they lie too; what vouches for them is that an
-erasure rewrites every search pack that holds the conversation.
+What is compressed is opened: every text and binary value of every Parquet file, every text of every search pack;
+everything else is searched as it lies. The store is searched, not a generation, manifests and leases included. Search
+packs hold texts in pieces and calls as they are rendered, so they are asked by place too: no chunk of an erased event
+may be there, whatever it says. The journal's payloads are searched in clear, in the spelling JSON gives a text.
 """
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final
 
 import msgspec
 import pyarrow as pa
@@ -17,10 +17,24 @@ import pyarrow.parquet as pq
 from artifacts.layout import BASES, CURRENT, GENERATIONS, LEASES, PACKS, SEARCH, TableSpec
 from artifacts.reader import Generation
 from artifacts.store import Store
+from journal.port import JournalReader
 from polyc.errors import CorruptError
+from search.opened import OpenPack
+from search.pack import pack_name
 
 NEEDLES_MAX: Final = 32  # the longest ones: each is looked for in every value of the store
 NEEDLE_SIZE_BYTES_MIN: Final = 24  # shorter values (names, paths, models) are other conversations' too
+
+
+class Erased(msgspec.Struct, frozen=True):
+    """What was erased: one event, or (position None) all of them."""
+
+    partition: str
+    position: int | None
+
+    def covers(self, partition: str, position: int) -> bool:
+        """Whether the event was erased."""
+        return partition == self.partition and self.position in (None, position)
 
 
 class Found(msgspec.Struct, frozen=True):
@@ -53,10 +67,12 @@ def _incarnations(generation: Generation, partition: str) -> list[str]:
     return [] if newest is None else [newest.incarnation]
 
 
-def prove_gone(store: Store, needles: Sequence[bytes]) -> list[Found]:
-    """Every place where one of the needles is still kept; an empty list is the proof."""
+def prove_gone(store: Store, needles: Sequence[bytes], *, erased: Erased | None = None) -> list[Found]:
+    """Every place where a needle, or a chunk of what was erased, is still kept; an empty list is the proof."""
     assert all(needles), "an empty needle is everywhere"
     found: list[Found] = []
+    for pack_id in sorted({entry.name.split("/")[1] for entry in store.list(SEARCH)}):
+        found += _in_search(store, pack_id, needles, erased)
     for prefix in (PACKS, SEARCH, BASES, GENERATIONS, LEASES):
         for entry in store.list(prefix):
             content = store.read(entry.name)
@@ -84,6 +100,72 @@ def _in_parquet(name: str, content: bytes, needles: Sequence[bytes]) -> Iterable
                 hits = pc.match_substring(values.cast(pa.large_binary()), needle)
                 for partition in table.column("partition").filter(hits).unique().to_pylist():
                     yield Found(name, column, partition)
+
+
+def prove_gone_in_journal(reader: JournalReader, needles: Sequence[bytes], erased: Erased) -> list[Found]:
+    """Where the journal still says it: the erased event itself, or a needle in another event of the partition."""
+    spellings = [spelled for needle in needles for spelled in (needle, _in_json(needle))]
+    found = []
+    for record in reader.read(erased.partition):
+        payload = record.payload
+        if payload is None:
+            continue
+        if record.position == erased.position or any(spelled in payload for spelled in spellings):
+            found.append(Found(f"journal {erased.partition}@{record.position}", "payload", erased.partition))
+    return found
+
+
+def _in_search(store: Store, pack_id: str, needles: Sequence[bytes], erased: Erased | None) -> Iterator[Found]:
+    pack = OpenPack(store, pack_id)
+    file = pack_name(pack_id)
+    texts = {text for needle in needles for text in _texts_in(needle)}
+    try:
+        for entry in pack.entries:
+            meta = {} if entry.meta is None else msgspec.structs.asdict(entry.meta)
+            if any(isinstance(value, str) and _holds(value, texts) for value in meta.values()):
+                yield Found(file, "sessions", entry.partition)
+        unused = {*pack.names.paths, *pack.names.tools}
+        for chunk in pack.chunks():
+            unused.difference_update((*chunk.paths, chunk.tool))
+            if erased is not None and erased.covers(chunk.partition, chunk.position):
+                yield Found(file, "position", chunk.partition)
+            elif _holds(chunk.text, texts) or any(_holds(path, texts) for path in chunk.paths):
+                yield Found(file, "text", chunk.partition)
+        if any(_holds(name, texts) for name in unused):  # what others use too stays in the pack's dictionaries
+            yield Found(file, "names", "")
+    finally:
+        pack.close()
+
+
+def _holds(text: str, needles: Iterable[str]) -> bool:
+    """Whether a needle is in the text, or the text, being a piece long enough to tell, in a needle."""
+    telling = len(text) >= NEEDLE_SIZE_BYTES_MIN
+    return any(needle in text or (telling and text in needle) for needle in needles)
+
+
+def _texts_in(needle: bytes) -> Iterator[str]:
+    """The needle as text, and the long texts in it when it is JSON: a call is rendered from its arguments."""
+    try:
+        yield needle.decode()
+        found: list[Any] = [msgspec.json.decode(needle)]
+    except (UnicodeDecodeError, msgspec.DecodeError, RecursionError):
+        return
+    while found:
+        value = found.pop()
+        if isinstance(value, str) and len(value) >= NEEDLE_SIZE_BYTES_MIN:
+            yield value
+        elif isinstance(value, list):
+            found += value
+        elif isinstance(value, dict):
+            found += value.values()
+
+
+def _in_json(needle: bytes) -> bytes:
+    """The needle as it stands within a JSON text; as it is when it is none."""
+    try:
+        return msgspec.json.encode(needle.decode())[1:-1]
+    except UnicodeDecodeError:
+        return needle
 
 
 def _is_bytes_like(kind: pa.DataType) -> bool:

@@ -8,7 +8,7 @@ import mmap
 import shutil
 import tempfile
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -78,6 +78,12 @@ class OpenPack:
         if rows is None:
             rows = self._rows[name] = self._open_rows(name)
         return rows.chunk(row)
+
+    def chunks(self) -> Iterator[Chunk]:
+        """Every chunk that the pack keeps, dead or alive."""
+        for name in INDEX_NAMES:
+            for row in range(self.description.chunks.get(name, 0)):
+                yield self.chunk(name, row)
 
     def close(self) -> None:
         """Remove the private folders; indexes that are in use stay readable."""

@@ -16,7 +16,7 @@ from polyc.cli.projecting import project, projector_of
 from polyc.entry import Record
 from polyc.errors import CorruptError, RefusedError
 from polyc.ids import check_partition
-from projector.erasure import Found, needles_of, prove_gone
+from projector.erasure import Erased, Found, needles_of, prove_gone, prove_gone_in_journal
 
 
 def run(arguments: Namespace) -> int:
@@ -42,7 +42,10 @@ def run(arguments: Namespace) -> int:
         what = partition if position is None else f"{partition} at {position}"
         note(f"{what} is erased here; copies in backups and archives are not reached")
         if arguments.prove_gone:
-            tell_proof([found for found in prove_gone(store, needles) if found.partition in ("", partition)], needles)
+            erased = Erased(partition, position)
+            found = prove_gone(store, needles, erased=erased)
+            found += prove_gone_in_journal(deployment.journal, needles, erased)
+            tell_proof([place for place in found if place.partition in ("", partition)], needles)
     return 0
 
 
@@ -65,6 +68,6 @@ def tell_proof(found: list[Found], needles: list[bytes]) -> None:
             hint="a running query may hold a lease on older tables for two minutes: try polyc erase again then",
         )
     if needles:
-        note(f"{len(needles)} pieces of it were looked for in every artifact: none is there")
+        note(f"{len(needles)} pieces of it were looked for in the journal and in every artifact: none is there")
     else:
-        note("no table held a text of it that is long enough to look for")
+        note("no table held a text of it that is long enough to look for; search holds nothing of it either")
