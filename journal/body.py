@@ -114,6 +114,16 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
             raise CorruptError("the entry is not of the append in whose row it stands", place=place, kind="append")
         return run
 
+    def opening(self, where: str) -> tuple[int, int, bytes | None]:
+        """What the first entry says of itself: flags, recorded_at_us, payload as stored (None: erased)."""
+        content, erased = self._content(where)
+        size = _header_size(content)
+        if len(content) < size:
+            raise self._misshapen(where, 0)
+        fields = _layouts(size)[1].unpack_from(content)
+        start = size * self.count + SALT_SIZE_BYTES
+        return fields[1], fields[5], None if erased & 1 else content[start : start + fields[11]]
+
     def headers(self, where: str) -> list[bytes]:
         """What stands where the headers should, however wrong: the tree's leaves are these."""
         content, _erased = self._content(where)

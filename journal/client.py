@@ -116,6 +116,12 @@ class JournalClient:
             wire.head_of_pb(head) for answer in _stream(self._stub.ListPartitions, request) for head in answer.heads
         ]
 
+    def opening(self, head: PartitionHead) -> tuple[int, bytes | None]:
+        """When the first entry was recorded, and its payload; from here no cheaper than reading it."""
+        records = self.read(head.partition, incarnation=head.incarnation, through_index=head.first_index)
+        first = next(records)
+        return first.recorded_at_us, first.payload
+
     def read(
         self,
         partition: str,

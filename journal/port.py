@@ -56,6 +56,12 @@ class JournalReader(Protocol):
     def changed_since(self, index: int) -> list[PartitionHead]:
         """The partitions that got entries with a global index of at least `index`."""
 
+    def opening(self, head: PartitionHead) -> tuple[int, bytes | None]:
+        """When the first entry of an incarnation was recorded (us), and its payload; not verified, and cheap.
+
+        For who must plan before anything is read: what it says is believed when the same comes out of `read`.
+        """
+
     def read(
         self,
         partition: str,

@@ -22,7 +22,7 @@ from journal.records import Chain, Keys, RecordBatch, raw_entries
 from journal.secrets import FILE, Secrets
 from journal.tree import TileNodes
 from polyc import merkle
-from polyc.entry import Record, decode_header, leaf_hash
+from polyc.entry import FLAG_ENCRYPTED, Record, decode_header, leaf_hash
 from polyc.errors import CorruptError, RefusedError
 from polyc.keyring import KeyRing
 from polyc.limits import PARTITIONS_CACHED_MAX, READ_CHUNK_BYTES_MAX, READ_CHUNK_ROWS_MAX
@@ -31,6 +31,7 @@ POLL_S: Final = 0.05  # a reader in another process looks this often; in the wri
 
 _CURRENT: Final = "SELECT name, incarnation, next - 1, leaf, first_idx, last_idx FROM part WHERE current = 1"
 _ROWS: Final = f"SELECT {COLUMNS} FROM append WHERE pid = ? AND position > ? AND idx < ? ORDER BY position LIMIT ?"
+_AT: Final = f"SELECT {COLUMNS} FROM append WHERE idx = ?"
 _UP_TO: Final = f"SELECT {COLUMNS} FROM append WHERE pid = ? AND position <= ? ORDER BY position DESC LIMIT 2"
 _ALL: Final = (
     f"SELECT name, incarnation, pid, {COLUMNS} FROM append JOIN part USING (pid)"
@@ -96,6 +97,19 @@ class SqliteReader:
         with self._connections.borrow() as connection:
             found = _find(connection, partition, incarnation)
         return None if found is None else found[1]
+
+    def opening(self, head: PartitionHead) -> tuple[int, bytes | None]:
+        """When the first entry was recorded, and its payload; not verified."""
+        where = f"{head.partition}/{head.incarnation.hex()}"
+        with self._connections.borrow() as connection:
+            found = row(connection, _AT, (head.first_index,))
+        if found is None:
+            raise CorruptError("entry is missing", place=f"{where}@1", kind="gap")
+        flags, recorded_at_us, payload = Stored(*found).opening(where)
+        if flags & FLAG_ENCRYPTED and payload is not None:
+            records = self.read(head.partition, incarnation=head.incarnation, through_index=head.first_index)
+            payload = next(records).payload
+        return recorded_at_us, payload
 
     def read(
         self,

@@ -257,6 +257,10 @@ class SqliteJournal:
             partition, from_position=from_position, incarnation=incarnation, through_index=through_index
         )
 
+    def opening(self, head: PartitionHead) -> tuple[int, bytes | None]:
+        """When the first entry was recorded, and its payload; not verified."""
+        return self._reader.opening(head)
+
     def read_batches(
         self,
         partition: str,

@@ -18,6 +18,7 @@ from artifacts.manifest import Fault
 from artifacts.store import Store
 from facts.trust import Trust
 from journal.port import JournalReader, PartitionHead
+from polyc.errors import UnavailableError
 from polyc.limits import REBUILD_PROCESSES_EVENTS_MIN
 from projector.changes import Change, whole
 from projector.content import ContentDigests
@@ -27,7 +28,7 @@ from projector.replay import check_going, first_cohort, replay
 
 Progress = Callable[[int, int], None]
 
-COLLECT_EVENTS: Final = 50_000  # folded between two collections: folds hold cycles, so memory is bounded by this
+HEAP_KEPT_BYTES: Final = 32 * 1024 * 1024  # what one conversation frees and the next one needs again
 
 
 class Workers(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,6 +45,7 @@ class _Job(msgspec.Struct, frozen=True):
     """One base pack to be written."""
 
     ordinal: int
+    cohort: str
     heads: tuple[PartitionHead, ...]
     layout: LayoutParameters
 
@@ -76,10 +78,11 @@ def write_bases(
     """Write every base pack; returns them in the order of the base list, faults beside."""
     by_name = {head.partition: head for head in heads}
     events = {head.partition: head.position for head in heads}
-    cohorts = {head.partition: first_cohort(journal, head) for head in heads}
+    in_order = sorted(heads, key=lambda head: head.first_index)  # as they lie on the disk
+    cohorts = {head.partition: first_cohort(journal, head) for head in in_order}
     jobs = [
-        _Job(ordinal, tuple(by_name[name] for name in names), layout)
-        for ordinal, (_, names) in enumerate(base_groups(cohorts, events, layout=layout))
+        _Job(ordinal, cohort, tuple(by_name[name] for name in names), layout)
+        for ordinal, (cohort, names) in enumerate(base_groups(cohorts, events, layout=layout))
     ]
     total = sum(events.values())
     if workers is None or len(jobs) < 2 or total < workers.events_min:
@@ -113,29 +116,31 @@ def _write(
     digests = ContentDigests(meaning.tables)
 
     def changes() -> Iterator[Change]:
-        folded = 0
         for head in job.heads:
             check_going(stopping)
-            folded += head.position
-            if folded >= COLLECT_EVENTS:
-                gc.collect()
-                folded = 0
             replayed = replay(journal, head, meaning=meaning, trust=trust)
             if replayed.fault is not None:
                 faults.append(replayed.fault)
             if replayed.through:
+                if replayed.cohort != job.cohort:
+                    raise UnavailableError("an event was erased while its conversation was being replayed")
                 yield whole(replayed, digests)
 
-    with _collecting_by_events():
+    with _memory_for_folding():
         written = write_pack(store, changes(), specs=meaning.tables, layout=job.layout, kind="base")
     return _Done(job.ordinal, job.events, written, tuple(faults))
 
 
 @contextmanager
-def _collecting_by_events() -> Iterator[None]:
-    """Leave the cycle collector to us: by its own measure it walks live rows again and again (12-20 % of all)."""
+def _memory_for_folding() -> Iterator[None]:
+    """Keep the cycle collector and the kernel out of it.
+
+    Folds hold no cycles, and the collector walks live rows again and again (12-20 % of all). glibc gives a freed heap
+    back at once and faults it in again for the next conversation; freeing one large block tells it to keep more (15 %).
+    """
     enabled = gc.isenabled()
     gc.disable()
+    bytes(HEAP_KEPT_BYTES)
     try:
         yield
     finally:

@@ -6,8 +6,8 @@ fault is named, and no other partition is touched.
 
 from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
-from itertools import islice
-from typing import Final
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -19,6 +19,9 @@ from polyc.errors import CorruptError, UnavailableError
 from projector.content import Rows
 from projector.livefolds import ERASED, LiveFold, LiveFolds
 from projector.meaning import Meaning
+
+if TYPE_CHECKING:
+    from facts.fold import Fold
 
 COHORT_FIRST: Final = date(2020, 1, 1)  # ruling 26: earlier times are not believed
 NO_LEAF: Final = bytes(32)  # the head of a partition that was set aside: nothing is claimed about it
@@ -92,14 +95,12 @@ def replay(
 
 def _continue(reader: JournalReader, head: PartitionHead, known: LiveFold) -> Replayed | None:
     """The new records alone; None when they erase, or hold a fault: then the whole partition is looked at."""
-    through = known.position
     try:
-        for record in _records(reader, head, from_position=through + 1):
-            if record.payload is None or record.event_type == ERASED:
+        for records in _batches(reader, head, from_position=known.position + 1):
+            if any(record.payload is None or record.event_type == ERASED for record in records):
                 return None
-            known.fold.apply(record)
-            through = record.position
-        rows = known.fold.rows()
+            known.fold.apply_all(records)
+        through, rows = known.fold.position, known.fold.rows()
     except NOT_A_FAULT:
         raise
     except Exception:  # the full replay finds the fault again, and its place
@@ -119,29 +120,29 @@ def _live(known: LiveFold, replayed: Replayed) -> LiveFold:
 def _from_start(
     reader: JournalReader, head: PartitionHead, *, meaning: Meaning, trust: Trust, since: int, live: LiveFolds | None
 ) -> Replayed:
-    through, erased, erasures, fault, cohort = 0, 0, set[str](), None, ""
+    erased, erasures, fault, cohort = 0, set[str](), None, ""
+    fold: Fold | None = None
     try:
         fold = meaning.open_fold(head.partition, trust)
-        for record in _records(reader, head):
-            if not cohort:
-                cohort = cohort_of(record)
-            fold.apply(record)
-            through = record.position
-            erased += record.payload is None
-            if record.event_type == ERASED and record.index >= since and record.payload is not None:
-                erasures.add(_erasure.decode(record.payload).partition)
+        for records in _batches(reader, head):
+            cohort = cohort or cohort_of(records[0].recorded_at_us, records[0].payload)
+            fold.apply_all(records)
+            erased += sum(record.payload is None for record in records)
+            erasures.update(_erasures(records, since))
         rows: Rows = fold.rows()
     except CorruptError as error:
         fault = Fault(head.partition, head.incarnation.hex(), error.kind, error.place)
     except NOT_A_FAULT:
         raise
     except Exception as error:  # a fold's own bug poisons one partition, never the archive
-        fault = Fault(head.partition, head.incarnation.hex(), type(error).__name__, f"{head.partition}/{through + 1}")
+        place = f"{head.partition}/{1 if fold is None else fold.position + 1}"
+        fault = Fault(head.partition, head.incarnation.hex(), type(error).__name__, place)
+    through = 0 if fold is None else fold.position
     if fault is None and through != head.position:
         fault = Fault(head.partition, head.incarnation.hex(), "gap", f"{head.partition}/{through + 1}")
     if fault is not None:
         through, rows = _before_fault(reader, head, through, meaning=meaning, trust=trust)
-    elif live is not None:
+    elif live is not None and fold is not None:
         live.keep(
             head.partition,
             LiveFold(fold=fold, incarnation=head.incarnation, position=through, cohort=cohort, erased=erased),
@@ -159,8 +160,7 @@ def _before_fault(
     """The rows of the records before the fault, from a fresh fold (the poisoned one may be half way); 0 for none."""
     fold = meaning.open_fold(head.partition, trust)
     try:
-        for record in islice(_records(reader, head), through):
-            fold.apply(record)
+        fold.apply_all(islice(chain.from_iterable(_batches(reader, head)), through))
         return through, fold.rows()
     except NOT_A_FAULT:
         raise
@@ -168,38 +168,43 @@ def _before_fault(
         return 0, {}
 
 
-def _records(reader: JournalReader, head: PartitionHead, *, from_position: int = 1) -> Iterator[Record]:
-    return reader.read(
+def _erasures(records: list[Record], since: int) -> Iterator[str]:
+    """The partitions that records at or after the index say content was erased of."""
+    for record in records:
+        if record.event_type == ERASED and record.index >= since and record.payload is not None:
+            yield _erasure.decode(record.payload).partition
+
+
+def _batches(reader: JournalReader, head: PartitionHead, *, from_position: int = 1) -> Iterator[list[Record]]:
+    return reader.read_batches(
         head.partition, from_position=from_position, incarnation=head.incarnation, through_index=head.last_index
     )
 
 
 def first_cohort(reader: JournalReader, head: PartitionHead) -> str:
-    """The cohort of a partition from its first record alone."""
+    """The cohort of a partition, to plan by: from its first record, which nobody has verified yet; "" for none."""
     try:
-        records = reader.read(head.partition, incarnation=head.incarnation, through_index=head.first_index)
-        first = next(iter(records), None)
+        return cohort_of(*reader.opening(head))
     except CorruptError:
-        first = None
-    return "" if first is None else cohort_of(first)
+        return ""
 
 
-def cohort_of(record: Record) -> str:
+def cohort_of(recorded_at_us: int, payload: bytes | None) -> str:
     """The ISO week the partition began in: what its first event says, when that is believable, else recorded_at.
 
     "Now" is the record's own recorded_at, so that the cohort is a function of the journal alone.
     """
-    recorded = _EPOCH + timedelta(microseconds=record.recorded_at_us)
-    began = _occurred_at(record) or recorded
+    recorded = _EPOCH + timedelta(microseconds=recorded_at_us)
+    began = _occurred_at(payload) or recorded
     if began.date() < COHORT_FIRST or began > recorded:
         began = recorded
     year, week, _ = began.isocalendar()
     return f"{year:04d}-W{week:02d}"
 
 
-def _occurred_at(record: Record) -> datetime | None:
+def _occurred_at(payload: bytes | None) -> datetime | None:
     try:
-        text = None if record.payload is None else _occurred.decode(record.payload).occurred_at
+        text = None if payload is None else _occurred.decode(payload).occurred_at
         stated = None if text is None else datetime.fromisoformat(text)
         return None if stated is None or stated.tzinfo is None else stated.astimezone(UTC)
     except (msgspec.DecodeError, UnicodeDecodeError, ValueError, OverflowError):

@@ -126,8 +126,7 @@ class _Verifier:
     def _fold(self, row: IndexRow) -> dict[str, list[tuple[object, ...]]]:
         fold = self._meaning.open_fold(row.partition, self._trust)
         records = self._journal.read(row.partition, incarnation=bytes.fromhex(row.incarnation))
-        for record in islice(records, row.to_position):
-            fold.apply(record)
+        fold.apply_all(islice(records, row.to_position))
         return fold.rows()
 
 

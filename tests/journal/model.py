@@ -118,6 +118,10 @@ class MemoryJournal:
             if header.position >= from_position and (through_index is None or index <= through_index):
                 yield _record(index, header, payload)
 
+    def opening(self, head: PartitionHead) -> tuple[int, bytes | None]:
+        first = next(iter(self.read(head.partition, incarnation=head.incarnation)))
+        return first.recorded_at_us, first.payload
+
     def read_batches(self, partition: str, **options: Any) -> Iterator[list[Record]]:
         yield from ([record] for record in self.read(partition, **options))
 

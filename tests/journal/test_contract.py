@@ -318,3 +318,12 @@ def test_a_refused_append_to_a_new_partition_leaves_no_partition(any_journal, lo
     assert any_journal.head("conv-new") is None
     assert "conv-new" not in [head.partition for head in any_journal.partitions()]
     assert log.say(any_journal, "conv-new", "first").first_position == 1
+
+
+def test_the_opening_of_a_partition_is_its_first_record(any_journal, log: Log):
+    log.say(any_journal, "conv-a", "one", "two")
+    log.say(any_journal, "conv-b", "other")
+    log.say(any_journal, "conv-a", "three")
+    for head in any_journal.partitions():
+        first = next(iter(any_journal.read(head.partition)))
+        assert any_journal.opening(head) == (first.recorded_at_us, first.payload)

@@ -59,6 +59,8 @@ def test_what_was_said_is_read_back_and_stands_in_no_byte_of_the_log(deployment:
         assert isinstance(journal, PayloadKeys)
         deployment.say(journal, "conv-a", NEEDLE, b"", b"more")
         assert payloads(journal) == [NEEDLE, b"", b"more"]
+        (head,) = [head for head in journal.partitions() if head.partition == "conv-a"]
+        assert journal.opening(head)[1] == NEEDLE
         assert [r.payload for r in journal.read_all(from_index=8)] == [NEEDLE, b"", b"more"]
         assert NEEDLE not in log_bytes(deployment.root)
         proved = verify_receipt(journal.receipt("conv-a", 1), policy=deployment.policy)

@@ -5,17 +5,10 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from polyc.entry import Record
 from projector.replay import cohort_of
 
 RECORDED = datetime(2026, 3, 4, 12, tzinfo=UTC)
-
-
-def record(payload: bytes | None) -> Record:
-    return Record(
-        partition="conv-a", incarnation=bytes(16), position=1, index=0, recorded_at_us=int(RECORDED.timestamp() * 1e6),
-        key_id=bytes(8), event_type=1, fence=bytes(16), payload=payload,
-    )  # fmt: skip
+RECORDED_US = int(RECORDED.timestamp() * 1e6)
 
 
 @pytest.mark.parametrize(
@@ -36,9 +29,9 @@ def record(payload: bytes | None) -> Record:
     ],
 )
 def test_what_the_first_event_says_counts_when_it_is_believable(occurred_at: object, cohort: str) -> None:
-    assert cohort_of(record(msgspec.json.encode({"occurred_at": occurred_at}))) == cohort
+    assert cohort_of(RECORDED_US, msgspec.json.encode({"occurred_at": occurred_at})) == cohort
 
 
 @pytest.mark.parametrize("payload", [None, b"", b"\xff", b"[]", b'{"occurred_at":', b'{"occurred_at":{}}'])
 def test_a_payload_that_cannot_be_read_falls_back_to_recorded_at(payload: bytes | None) -> None:
-    assert cohort_of(record(payload)) == "2026-W10"
+    assert cohort_of(RECORDED_US, payload) == "2026-W10"

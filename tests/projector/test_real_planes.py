@@ -2,6 +2,7 @@
 
 import functools
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from journal.store import SqliteJournal
 from polyc.appending import Author
 from polyc.clock import ManualClock
 from polyc.dataroot import DataRoot
+from polyc.errors import UnavailableError
 from polyc.ids import SeededIds
 from polyc.signing import load_signer
 from projector.meaning import meaning_of_facts
@@ -151,3 +153,14 @@ def test_search_packs_are_bound_in_the_generation_and_a_crash_between_is_healed(
     again.run_once()
     assert deployment.reader().latest().search_packs == generation.search_packs
     assert again.run_once() is None
+
+
+def test_an_erasure_under_a_rebuild_makes_it_look_again(deployment: Deployment) -> None:
+    peek = deployment.journal.opening
+    earlier = int(datetime(2024, 1, 1, tzinfo=UTC).timestamp() * 1e6)
+    deployment.journal.opening = lambda head: (earlier, None) if head.partition == partition_of(1) else peek(head)
+    with pytest.raises(UnavailableError):
+        deployment.projector.rebuild()
+    del deployment.journal.opening
+    deployment.projector.rebuild()
+    assert deployment.reader().latest().row_count(SPECS["messages"]) == 6 * 2 * 4

@@ -100,9 +100,7 @@ def turn(number: int, index: int, *, words: int = 120, weeks: int = 26, calls: i
     return [codec.encode(event) for event in out]
 
 
-def conversation(
-    number: int, *, turns: int, words: int = 120, weeks: int = 26, calls: int = 3
-) -> Iterator[Draft]:
+def conversation(number: int, *, turns: int, words: int = 120, weeks: int = 26, calls: int = 3) -> Iterator[Draft]:
     yield from opening(number, weeks=weeks)
     for index in range(turns):
         yield from turn(number, index, words=words, weeks=weeks, calls=calls)

@@ -5,7 +5,7 @@ Payloads are JSON `{"say": text}` (waits for a commit), `{"commit": true}` (make
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from artifacts.layout import ColumnSpec, TableSpec
 from facts.fold import Rows
@@ -60,6 +60,12 @@ class CountingFold:
         self.waiting: list[tuple[int, str]] = []
         self.notes: list[tuple[int, str]] = []
         self.incarnation = ""
+        self.position = 0
+
+    def apply_all(self, records: Iterable[Record]) -> None:
+        for record in records:
+            self.apply(record)
+            self.position = record.position
 
     def apply(self, record: Record) -> None:
         self.incarnation = record.incarnation.hex()

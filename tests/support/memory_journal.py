@@ -122,6 +122,10 @@ class MemoryJournal:
                     payload=entry.payload,
                 )
 
+    def opening(self, head: PartitionHead) -> tuple[int, bytes | None]:
+        first = next(self.read(head.partition, incarnation=head.incarnation, through_index=head.first_index))
+        return first.recorded_at_us, first.payload
+
     def read_batches(self, partition: str, **options: Any) -> Iterator[list[Record]]:
         yield from ([record] for record in self.read(partition, **options))
 
