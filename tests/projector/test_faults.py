@@ -93,6 +93,30 @@ def test_a_manifest_is_written_after_every_file_it_names() -> None:
     assert order == ["publish packs", *order[1:-3], "create base", "create gen", "hint hint"]
 
 
+class Watched(FaultyStore):
+    """A reader looks before and after each write."""
+
+    reader = None
+    seen: list[list[str]]
+
+    def _write(self, what, act):
+        self.seen.append(texts(self.reader.latest(), "conv-a"))
+        done = act()
+        self.seen.append(texts(self.reader.latest(), "conv-a"))
+        return done
+
+
+@pytest.mark.parametrize("work", WORK)
+def test_a_reader_during_a_publication_sees_the_old_rows_and_then_the_new_ones(work: str) -> None:
+    archive = prepared()
+    store = Watched(archive.store, fail_at=0, kept=False)
+    store.reader, store.seen = archive.new_reader(), []
+    WORK[work](archive, store)
+    assert store.seen == [OLD] * store.seen.count(OLD) + [NEW] * store.seen.count(NEW)
+    assert OLD in store.seen
+    assert store.seen[-1] == NEW
+
+
 def test_of_two_projectors_one_wins_each_number_and_no_row_is_lost() -> None:
     archive = prepared()
     one, two = archive.new_projector("one"), archive.new_projector("two")
