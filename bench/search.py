@@ -23,7 +23,9 @@ from bench.measure import Measurement, best_s
 from polyc.cli.deployment import opened
 from polyc.dataroot import DataRoot
 from search.build import PartitionChange, SearchBuild
-from search.query import Access, GenerationRef, SearchEngine, SearchRequest
+from search.query import SearchRequest
+from search.query.engine import GenerationRef, SearchEngine
+from search.query.scope import Access
 
 FLEET = Access(realm="fleet", partitions=None)
 CONVERSATIONS, TURNS = 400, 10

@@ -1,4 +1,4 @@
-"""An MCP server for people's assistants: SQL under a grant, the catalog, and the two fixed lists.
+"""An MCP server for people's assistants: search and SQL under a grant, the catalog, and the two fixed lists.
 
 It is no part of Control's socket, where no operation takes SQL: it is a client of Control, which mints the grants,
 and of the Query edge, which runs the statements. It runs on stdio for one person's session, or on a port of its own,
@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import httpx
 import msgspec
@@ -24,7 +24,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from control.sessions import PREFIX
-from control.statements import Answer, describe_catalog, execute
+from control.statements import Answer, describe_catalog, execute, search
 from control.tools import CONVERSATION_LIST_TOOL_CALLS, CONVERSATION_RECENT_TURNS, Detail, Tool, listed
 from polyc.clock import Clock
 from polyc.errors import PolycError, RefusedError, UnavailableError
@@ -36,9 +36,17 @@ QUERY_ROWS_MAX: Final = 2_000
 GRANT_MARGIN_MS: Final = 30_000  # a grant this near to its end is minted anew
 GRANTS_KEPT_MAX: Final = 256
 
+T = TypeVar("T")
+SEARCH_RESULTS_MAX: Final = 50  # an assistant reads them all
+
 Sql = Annotated[str, Field(min_length=1, max_length=32 * 1024, description="exactly one SELECT")]
 Rows = Annotated[int, Field(ge=1, le=QUERY_ROWS_MAX)]
 Count = Annotated[int, Field(ge=1, le=1000)]
+Words = Annotated[str, Field(max_length=8 * 1024, description="text is text: no character is an operator")]
+Terms = Annotated[tuple[str, ...], Field(max_length=16, description="further alternatives (OR)")]
+Since = Annotated[str | None, Field(max_length=40, description="RFC 3339, a date, or days as 60d")]
+Results = Annotated[int, Field(ge=1, le=SEARCH_RESULTS_MAX)]
+ContentScope = Literal["all", "transcript", "calls", "outputs"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,19 +129,26 @@ class Assistant:
         """A fixed statement under the caller's grant: over everything its scope admits."""
         return _told(self._execute(bearer, tool.statements[detail], row_limit=listed(tool, count)))
 
+    def search(self, bearer: str, question: dict[str, Any]) -> dict[str, Any]:
+        """One search under the caller's grant."""
+        return self._renewed(bearer, lambda token: search(self._edge, token, question))
+
     def catalog(self, bearer: str) -> dict[str, Any]:
         """What the caller's grant may name."""
         return describe_catalog(self._edge, self._grants.of(bearer))
 
     def _execute(self, bearer: str, sql: str, *, row_limit: int) -> Answer:
+        return self._renewed(bearer, lambda token: execute(self._edge, token, sql, row_limit=row_limit))
+
+    def _renewed(self, bearer: str, ask: Callable[[str], T]) -> T:
         """A grant that was revoked in the meantime is minted anew once: a session may outlive it."""
         try:
-            return execute(self._edge, self._grants.of(bearer), sql, row_limit=row_limit)
+            return ask(self._grants.of(bearer))
         except RefusedError as error:
             if error.code != "unauthenticated" or not bearer.startswith(PREFIX):
                 raise
         self._grants.forget(bearer)
-        return execute(self._edge, self._grants.of(bearer), sql, row_limit=row_limit)
+        return ask(self._grants.of(bearer))
 
 
 def assistant_mcp(assistant: Assistant, *, session: str | None = None) -> MCPServer:
@@ -141,7 +156,10 @@ def assistant_mcp(assistant: Assistant, *, session: str | None = None) -> MCPSer
     server = MCPServer(
         "polychrome",
         version=version("polychrome"),
-        instructions="SQL over signed records of agents' conversations. describe_catalog lists tables and examples.",
+        instructions=(
+            "Signed records of agents' conversations. search finds what was said or done, with citations; "
+            "query runs SQL over the same records, and describe_catalog lists its tables and examples."
+        ),
         log_level="WARNING",
     )
 
@@ -169,7 +187,44 @@ def assistant_mcp(assistant: Assistant, *, session: str | None = None) -> MCPSer
             lambda: assistant.list(_bearer(ctx, session), CONVERSATION_LIST_TOOL_CALLS, count=count, detail=detail)
         )
 
+    _add_search(server, assistant, session)
     return server
+
+
+def _add_search(server: MCPServer, assistant: Assistant, bearer: str | None) -> None:
+    @server.tool(
+        name="search",
+        description=(
+            "Find what was said or done: the best event of each conversation, with its citation and the bytes that "
+            "matched. `events` lists every event; `cursor` continues with everything else as it was."
+        ),
+    )
+    async def find(
+        ctx: Context,
+        text: Words,
+        *,
+        terms: Terms = (),
+        content_scope: ContentScope = "all",
+        workspace: str | None = None,
+        file: str | None = None,
+        conversation: str | None = None,
+        since: Since = None,
+        events: bool = False,
+        limit: Results = 10,
+        cursor: str | None = None,
+    ) -> dict[str, Any]:
+        named = {"workspaces": workspace, "files": file, "sessions": conversation}
+        filters: dict[str, Any] = {name: [value] for name, value in named.items() if value}
+        question = {
+            "query": text,
+            "terms": terms,
+            "content_scope": content_scope,
+            "filters": filters | ({"since": since} if since else {}),
+            "events": events,
+            "limit": limit,
+            "cursor": cursor,
+        }
+        return await _answer(lambda: assistant.search(_bearer(ctx, bearer), question))
 
 
 def assistant_app(assistant: Assistant, *, port: int) -> Starlette:

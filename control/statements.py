@@ -15,6 +15,7 @@ from polyc.grants import Realm, Scope, Surface
 from polyc.limits import QUERY_CLIENT_TIMEOUT_S, STATEMENT_ROWS_MAX
 
 _EXECUTE: Final = "/polychrome.query.v1.QueryService/Execute"
+_SEARCH: Final = "/polychrome.search.v1.SearchService/Search"
 
 
 class Answer(NamedTuple):
@@ -103,6 +104,20 @@ def describe_catalog(client: httpx.Client, token: str) -> dict[str, Any]:
         raise _error_of(response)
     catalog: dict[str, Any] = msgspec.json.decode(response.content, type=dict[str, Any])
     return catalog
+
+
+def search(client: httpx.Client, token: str, question: Mapping[str, Any]) -> dict[str, Any]:
+    """One Search call with this bearer; the fields are those of docs/search.md."""
+    try:
+        response = client.post(
+            _SEARCH, content=msgspec.json.encode(question), headers=_headers(token, accept="application/json")
+        )
+    except httpx.HTTPError:
+        raise UnavailableError("the query edge does not answer", hint="polyc up") from None
+    if response.status_code != HTTP_STATUS_OK:
+        raise _error_of(response)
+    answer: dict[str, Any] = msgspec.json.decode(response.content, type=dict[str, Any])
+    return answer
 
 
 def _headers(token: str, *, accept: str) -> dict[str, str]:

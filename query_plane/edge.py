@@ -13,6 +13,7 @@ from connectrpc.compression.gzip import GzipCompression
 from polyc.errors import PolycError, RefusedError
 from polyc.limits import BODY_SIZE_BYTES_MAX
 from polychrome.query.v1.query_connect import QueryServiceASGIApplication
+from polychrome.search.v1.search_connect import SearchServiceASGIApplication
 from query_plane import cors, metrics, plain
 from query_plane.asgi import (
     App,
@@ -27,6 +28,7 @@ from query_plane.asgi import (
 )
 from query_plane.core import QueryCore
 from query_plane.rpc import CODECS, Service
+from query_plane.search_rpc import SearchDoor
 from query_plane.searching import SEARCH, SearchCore, plain_search
 
 SERVICE: Final = "/polychrome.query.v1.QueryService/"
@@ -42,6 +44,13 @@ def create_app(core: QueryCore, *, search: SearchCore | None = None, origins: Co
     return Edge(core, cast("App", connect), search=search, origins=frozenset(origins))
 
 
+def _search_app(search: SearchCore) -> App:
+    door = SearchServiceASGIApplication(
+        SearchDoor(search), compressions=[GzipCompression()], read_max_bytes=BODY_SIZE_BYTES_MAX
+    )
+    return cast("App", door)
+
+
 class Edge:
     """Routes a request to its door."""
 
@@ -49,6 +58,7 @@ class Edge:
         self._core = core
         self._connect = connect
         self._search = search
+        self._search_connect = None if search is None else _search_app(search)
         self._origins = origins
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,14 +83,31 @@ class Edge:
         elif path == "/metrics":
             text = self._core.metrics.text(running=self._core.held)
             await send_whole(send, 200, text, content_type=metrics.CONTENT_TYPE)
-        elif path == SEARCH and self._search is not None and method == "POST":
-            await plain_search(self._search, scope, receive, send)
+        elif path == SEARCH and self._search is not None:
+            await self._ask(self._search, scope, receive, send)
         elif path not in {EXECUTE, DESCRIBE}:
             await plain.send_error(RefusedError("there is nothing here", code="not_found"), send)
         elif method != "POST" and not (method == "GET" and path == DESCRIBE):
-            await send_whole(send, 405, b'{"code":"unimplemented","message":"POST it"}', headers=[(b"allow", b"POST")])
+            await _refuse_method(send)
         else:
             await self._call(scope, receive, send)
+
+    async def _ask(self, search: SearchCore, scope: Scope, receive: Receive, send: Send) -> None:
+        """A search: plain JSON by our door, what generated clients send (they say so, and may compress) by theirs."""
+        headers = headers_of(scope)
+        kind = content_type_of(headers)
+        is_generated = b"connect-protocol-version" in headers or kind.startswith(
+            ("application/proto", "application/grpc")
+        )
+        if scope["method"] != "POST":
+            await _refuse_method(send)
+        elif kind == "application/json" and not is_generated:
+            await plain_search(search, scope, receive, send)
+        elif not is_generated:
+            await _refuse_type(send)
+        elif await self._is_known(scope, kind, send):
+            assert self._search_connect is not None, "made with the search core"
+            await self._search_connect(scope, receive, send)
 
     async def _call(self, scope: Scope, receive: Receive, send: Send) -> None:
         kind = content_type_of(headers_of(scope))
@@ -88,15 +115,28 @@ class Edge:
             await plain.execute(self._core, scope, receive, send)
             return
         if scope["path"] == DESCRIBE and kind == "application/x-www-form-urlencoded":
-            await send_whole(send, 415, b'{"code":"invalid_argument","message":"send application/json"}')
+            await _refuse_type(send)
             return
+        if await self._is_known(scope, kind, send):
+            await self._connect(scope, receive, send)
+
+    async def _is_known(self, scope: Scope, kind: str, send: Send) -> bool:
+        """Whether the bearer is good, judged before the body is read; a refusal is answered."""
         try:
             self._core.authenticate(scope["headers"])
         except PolycError as error:
             if not kind.startswith("application/grpc"):  # gRPC reads its status from trailers: the service refuses
                 await plain.send_error(error, send)
-                return
-        await self._connect(scope, receive, send)
+                return False
+        return True
+
+
+async def _refuse_method(send: Send) -> None:
+    await send_whole(send, 405, b'{"code":"unimplemented","message":"POST it"}', headers=[(b"allow", b"POST")])
+
+
+async def _refuse_type(send: Send) -> None:
+    await send_whole(send, 415, b'{"code":"invalid_argument","message":"send application/json"}')
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

@@ -18,9 +18,13 @@ from grpc_reflection.v1alpha import reflection
 from polyc.errors import PolycError
 from polyc.limits import BODY_SIZE_BYTES_MAX, WORKER_MESSAGE_SIZE_BYTES_MAX, WRITE_DEADLINE_S
 from polychrome.query.v1 import query_pb as pb
+from polychrome.search.v1 import search_pb
 from query_plane.core import QueryCore, Request
 from query_plane.requests import from_message
 from query_plane.rpc import catalog_message, message_of
+from query_plane.search_rpc import SERVICE as SEARCH_SERVICE
+from query_plane.search_rpc import answer_message
+from query_plane.searching import SearchCore
 
 SERVICE: Final = "polychrome.query.v1.QueryService"
 HINT: Final = "polychrome-hint-bin"
@@ -28,7 +32,7 @@ _GRACE_S: Final = 5.0
 
 
 @asynccontextmanager
-async def serving(core: QueryCore, socket: Path) -> AsyncIterator[None]:
+async def serving(core: QueryCore, socket: Path, *, search: SearchCore | None = None) -> AsyncIterator[None]:
     """Serve gRPC on the socket for the block."""
     await asyncio.to_thread(socket.unlink, missing_ok=True)
     server = grpc.aio.server(
@@ -49,14 +53,18 @@ async def serving(core: QueryCore, socket: Path) -> AsyncIterator[None]:
         ),
     }
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))
+    services = [SERVICE]
+    if search is not None:
+        services.append(SEARCH_SERVICE)
+        server.add_generic_rpc_handlers((_search_handlers(search),))
     state = health.aio.HealthServicer()
     health_pb2_grpc.add_HealthServicer_to_server(state, server)
     reflection.enable_server_reflection(
-        (SERVICE, health.SERVICE_NAME, reflection.SERVICE_NAME), server, pool=_descriptors()
+        (*services, health.SERVICE_NAME, reflection.SERVICE_NAME), server, pool=_descriptors()
     )
     server.add_insecure_port(f"unix:{socket}")
     await server.start()
-    for name in ("", SERVICE):
+    for name in ("", *services):
         await state.set(name, health_pb2.HealthCheckResponse.SERVING)
     try:
         yield
@@ -97,6 +105,21 @@ class Door:
             return await _abort(context, error)
 
 
+def _search_handlers(search: SearchCore) -> Any:
+    """The one method of the search service."""
+
+    async def answer(request: search_pb.SearchRequest, context: Any) -> Any:
+        try:
+            return await answer_message(search, _pairs(context), request)
+        except PolycError as error:
+            return await _abort(context, error)
+
+    method = grpc.unary_unary_rpc_method_handler(
+        answer, request_deserializer=search_pb.SearchRequest.from_binary, response_serializer=_to_binary
+    )
+    return grpc.method_handlers_generic_handler(SEARCH_SERVICE, {"Search": method})
+
+
 def _pairs(context: Any) -> list[tuple[bytes, bytes]]:
     """The call's metadata as header pairs; a deadline of the call becomes the header that other doors read."""
     pairs = [(key.lower().encode(), _raw(value)) for key, value in context.invocation_metadata() or ()]
@@ -121,9 +144,10 @@ def _to_binary(message: Any) -> bytes:
 
 
 def _descriptors() -> descriptor_pool.DescriptorPool:
-    """A pool that knows our file (generated for another runtime) beside google's own."""
+    """A pool that knows our files (generated for another runtime) beside google's own."""
     pool = descriptor_pool.Default()
-    assert struct_pb2.DESCRIPTOR.name in {dependency.name for dependency in pb.desc().dependencies}
-    with suppress(TypeError):  # a second start in one process adds the same file again
-        pool.AddSerializedFile(pb.desc().proto.to_binary())
+    for file in (pb.desc(), search_pb.desc()):
+        assert struct_pb2.DESCRIPTOR.name in {dependency.name for dependency in file.dependencies}
+        with suppress(TypeError):  # a second start in one process adds the same file again
+            pool.AddSerializedFile(file.proto.to_binary())
     return pool

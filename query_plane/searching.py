@@ -40,7 +40,7 @@ from search.query.scope import Access
 from search.query.switch import SemanticSwitch
 from search.query.wire import Asked, decode_body
 
-SEARCH: Final = "/polychrome.query.v1.SearchService/Search"
+SEARCH: Final = "/polychrome.search.v1.SearchService/Search"
 _GENERATIONS_MAX: Final = 64  # cursors live as long as their generation is among the last so many, and pinned
 _POLL_S: Final = 0.02
 

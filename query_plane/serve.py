@@ -87,7 +87,10 @@ async def _serve(
             )
             app = create_app(opened.core, search=search, origins=origins)
             try:
-                async with grpc_door.serving(opened.core, root.socket("query")), _flight(opened.core, settings):
+                async with (
+                    grpc_door.serving(opened.core, root.socket("query"), search=search),
+                    _flight(opened.core, settings),
+                ):
                     await _listen_and_serve(app, listener, ready=ready, stop=stop)
             finally:
                 await search.close()
@@ -155,7 +158,8 @@ async def _listen_and_serve(
 
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    # With the protocol named, asyncio switches off the delay of small segments; without it an answer takes 40 ms more.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))

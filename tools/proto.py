@@ -4,8 +4,9 @@
     tools/proto.py --check      lint, compare the committed code with a fresh generation, refuse breaking changes
     tools/proto.py --baseline   accept the present .proto files as the baseline of later breaking checks
 
-Two generators, because two runtimes coexist (architecture.md, "Packages chosen"): `polychrome/query` is Connect
-(protoc-gen-py and protoc-gen-connectrpc, run by buf), `polychrome/journal` is gRPC (grpcio-tools, google's protobuf).
+Two generators, because two runtimes coexist (architecture.md, "Packages chosen"): `polychrome/query` and
+`polychrome/search` are Connect (protoc-gen-py and protoc-gen-connectrpc, run by buf), `polychrome/journal` is gRPC
+(grpcio-tools, google's protobuf).
 Everything runs from the virtual environment; nothing is fetched.
 """
 

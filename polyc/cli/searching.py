@@ -1,12 +1,14 @@
 """`polyc search` and `polyc show`: find what was said or done, and open it.
 
-A search goes through the same code as the Query edge's, under a grant of its own and on record. Foreign text is shown
+A search goes to the running edge, else through the same code in this process, under a grant of its own and on record:
+what a command does not need (the journal, the keys, an engine) is not loaded. Foreign text is shown
 with its control characters and bidi marks escaped. The session that the command runs in is left out of the results
 when it can be told (it fails open: an unknown environment leaves everything in).
 """
 
 import os
 import re
+import shlex
 import sys
 from argparse import Namespace
 from collections.abc import Mapping
@@ -16,13 +18,12 @@ from typing import Final
 import msgspec
 
 from polyc.cli.console import note
-from polyc.cli.deployment import Deployment, opened, root_of
-from polyc.cli.granting import mint
-from polyc.cli.output import write_rows
-from polyc.errors import RefusedError
+from polyc.cli.edge import edge_url, keep_grant, kept_grant
+from polyc.clock import SystemClock
+from polyc.dataroot import DataRoot, default_data_root
+from polyc.errors import PolycError, RefusedError
 from polyc.ids import imported_partition
-from query_plane.local import run_local
-from query_plane.searching import search_local
+from query_plane.search_client import SearchClient
 from search.query.answer import Hit, SearchAnswer
 from search.query.display import one_line, visible
 from search.query.wire import FilterBody, FreshnessBody, SearchBody
@@ -35,8 +36,8 @@ _BOLD, _PLAIN = "\x1b[1m", "\x1b[0m"
 def run(arguments: Namespace) -> int:
     """Search and write the answer."""
     body = _body(arguments, os.environ)
-    with opened(root_of(arguments)) as deployment:
-        answer = _ask(deployment, arguments, body)
+    answer = _ask(default_data_root(arguments.data_root), arguments, body)
+    answer = _runnable(answer, arguments)
     if (arguments.format or "text") == "json":
         sys.stdout.write(answer.to_json().decode() + "\n")
         return 0
@@ -46,10 +47,32 @@ def run(arguments: Namespace) -> int:
     return 0
 
 
+def _runnable(answer: SearchAnswer, arguments: Namespace) -> SearchAnswer:
+    """The answer with suggestions that run as they are printed: on this data root, for whom this was asked."""
+    place = f" --data-root {shlex.quote(arguments.data_root)}" if arguments.data_root else ""
+    who = " --admin" if arguments.admin else f" --persona {shlex.quote(arguments.persona)}" if arguments.persona else ""
+
+    def run_here(command: str) -> str:
+        _, verb, rest = command.split(" ", 2)
+        return f"polyc{place} {verb}{'' if verb == 'prove' else who} {rest}"
+
+    results = tuple(
+        msgspec.structs.replace(hit, suggested_next_commands=tuple(map(run_here, hit.suggested_next_commands)))
+        for hit in answer.results
+    )
+    return msgspec.structs.replace(answer, results=results)
+
+
 def show(arguments: Namespace) -> int:
     """Print the event, or the conversation, that a result names."""
-    with opened(root_of(arguments)) as deployment:
-        partition, position = _target(deployment, arguments)
+    from polyc.cli.deployment import opened
+    from polyc.cli.granting import mint
+    from polyc.cli.output import write_rows
+    from query_plane.local import run_local
+
+    root = default_data_root(arguments.data_root)
+    partition, position = _target(root, arguments)
+    with opened(root) as deployment:
         token, _ = mint(deployment, admin=arguments.admin, persona=arguments.persona)
         answer = run_local(
             deployment.root,
@@ -110,7 +133,7 @@ def _result(hit: Hit, *, colour: bool, verbose: bool) -> list[str]:
             if value
         ]
     lines.append(f"   {_marked(hit, colour=colour)}")
-    return lines
+    return lines + [f"   {command}" for command in hit.suggested_next_commands]
 
 
 def _marked(hit: Hit, *, colour: bool) -> str:
@@ -139,16 +162,45 @@ def local_time(text: str | None) -> str:
     return datetime.fromisoformat(text).astimezone().strftime("%Y-%m-%d %H:%M:%S %Z")
 
 
-def _ask(deployment: Deployment, arguments: Namespace, body: SearchBody) -> SearchAnswer:
-    token, _ = mint(deployment, admin=arguments.admin, persona=arguments.persona)
-    return search_local(
-        deployment.root,
-        token,
-        msgspec.json.encode(body),
-        port=deployment.journal,
-        clock=deployment.clock,
-        ids=deployment.ids,
-    )
+# What the edge says of a grant that was good when it was minted: another one may be.
+_MINT_AGAIN: Final = frozenset({"unauthenticated", "failed_precondition", "unavailable"})
+
+
+def _ask(root: DataRoot, arguments: Namespace, body: SearchBody) -> SearchAnswer:
+    """The answer of the running edge under the grant of the last command; else minted anew, here when nobody serves."""
+    url = edge_url(root)
+    who = f"{'admin' if arguments.admin else 'persona'}:{arguments.persona or ''}"
+    token = kept_grant(root, who, now_ms=SystemClock().now_us() // 1000)
+    if url is not None and token is not None:
+        try:
+            return SearchClient(url, token).search(body)
+        except PolycError as error:
+            if error.code not in _MINT_AGAIN:
+                raise
+    from polyc.cli.deployment import opened
+    from polyc.cli.granting import mint
+
+    with opened(root) as deployment:
+        token, ends_at_ms = mint(deployment, admin=arguments.admin, persona=arguments.persona)
+        keep_grant(root, who, token, ends_at_ms, now_ms=deployment.clock.now_us() // 1000)
+        if url is not None and _serves(url):
+            return SearchClient(url, token).search(body)
+        from query_plane.searching import search_local
+
+        content = msgspec.json.encode(body)
+        return search_local(root, token, content, port=deployment.journal, clock=deployment.clock, ids=deployment.ids)
+
+
+def _serves(url: str) -> bool:
+    """Whether somebody still listens where an edge did."""
+    import socket
+
+    host, _, port = url.removeprefix("http://").partition(":")
+    try:
+        socket.create_connection((host, int(port)), timeout=1).close()
+    except OSError:
+        return False
+    return True
 
 
 def _body(arguments: Namespace, environment: Mapping[str, str]) -> SearchBody:
@@ -167,6 +219,8 @@ def _body(arguments: Namespace, environment: Mapping[str, str]) -> SearchBody:
         exclude_sessions=tuple(arguments.exclude_session),
         exclude_trees=own,
         primary_only=arguments.primary_only,
+        source_roots=tuple(arguments.source_root),
+        source_groups=tuple(arguments.source_group),
     )
     query = " ".join(arguments.words)
     if not (query.strip() or any(term.strip() for term in arguments.term) or arguments.file):
@@ -210,7 +264,7 @@ ORDER BY position, event
 """
 
 
-def _target(deployment: Deployment, arguments: Namespace) -> tuple[str, int | None]:
+def _target(root: DataRoot, arguments: Namespace) -> tuple[str, int | None]:
     """The place a target names: `conv-…`, `conv-…@7`, or the id of a result."""
     match = _PLACE.fullmatch(arguments.target)
     if match is not None:
@@ -218,7 +272,7 @@ def _target(deployment: Deployment, arguments: Namespace) -> tuple[str, int | No
     if not _CHUNK.fullmatch(arguments.target):
         raise RefusedError("not an event, a conversation or a result's id", hint="polyc show conv-…@7")
     body = SearchBody(filters=FilterBody(ids=(arguments.target,)), limit=2, mode="lexical")
-    answer = _ask(deployment, arguments, body)
+    answer = _ask(root, arguments, body)
     if not answer.results:
         raise RefusedError("there is no such result in what you may read", code="not_found")
     if answer.window.more_available or len({hit.citation for hit in answer.results}) > 1:

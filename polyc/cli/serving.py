@@ -84,21 +84,24 @@ def control(arguments: Namespace) -> int:
 def query(arguments: Namespace) -> int:
     """The Query edge: it reaches the journal's append-only socket and nothing else of it."""
     from journal.client import AuditClient
+    from polyc.cli.edge import announced
     from query_plane.serve import serve
 
     root = root_of(arguments)
     audit = AuditClient(root.socket("audit"))
     control_port = arguments.port - 1  # ruling 31: Control on N, the edge on N + 1; its pages ask from there
     origins = (f"http://127.0.0.1:{control_port}", f"http://localhost:{control_port}")
-    serve(
-        root,
-        port=arguments.port,
-        journal=audit,
-        clock=SystemClock(),
-        ids=SystemIds(),
-        stop=stop_event(),
-        origins=origins,
-    )
+    with announced(root) as ready:
+        serve(
+            root,
+            port=arguments.port,
+            journal=audit,
+            clock=SystemClock(),
+            ids=SystemIds(),
+            stop=stop_event(),
+            origins=origins,
+            ready=ready,
+        )
     return 0
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final
 
 import tantivy
 
+from polyc.errors import RefusedError
 from search.chunk import KINDS, Kind, SessionMeta
 from search.pack import IndexName, Names
 from search.query.request import Filters, SearchRequest
@@ -71,8 +72,11 @@ def conversation_filter(metas: Mapping[str, SessionMeta], filters: Filters) -> C
         or filters.exclude_sessions
         or filters.exclude_trees
         or filters.primary_only
+        or filters.source_roots
+        or filters.source_groups
     ):
         return None
+    _check_sources(metas, filters)
 
     def admits(partition: str) -> bool:
         meta = metas.get(partition, SessionMeta())
@@ -81,6 +85,8 @@ def conversation_filter(metas: Mapping[str, SessionMeta], filters: Filters) -> C
         if filters.provider_sessions and meta.provider_session_id not in filters.provider_sessions:
             return False
         if filters.workspaces and not any(_is_workspace(meta, name) for name in filters.workspaces):
+            return False
+        if not (_is_of_source(meta, filters.source_roots, filters.source_groups)):
             return False
         if filters.primary_only and (meta.link_kind == "subagent" or meta.agent_id is not None):
             return False
@@ -110,6 +116,28 @@ def _is_workspace(meta: SessionMeta, name: str) -> bool:
         or (bool(folder) and PurePosixPath(folder).name == name)
         or (name.startswith("/") and folder.startswith(name.rstrip("/") + "/"))
     )
+
+
+def _check_sources(metas: Mapping[str, SessionMeta], filters: Filters) -> None:
+    """Refuse a selector that selects nothing of the scope: a mistyped one must not look like an empty archive."""
+    alternatives = [((root,), ()) for root in filters.source_roots] + [
+        ((), (group,)) for group in filters.source_groups
+    ]
+    for roots, groups in alternatives:
+        if not any(_is_of_source(meta, roots, groups) for meta in metas.values()):
+            raise RefusedError(
+                "a source root or group is not known in what you may read",
+                code="not_found",
+                hint="a folder that agents ran in, or a repository's exact name",
+            )
+
+
+def _is_of_source(meta: SessionMeta, roots: Sequence[str], groups: Sequence[str]) -> bool:
+    """Whether the conversation ran at or below one of the folders, or in one of the repositories; no selector: yes."""
+    if not (roots or groups):
+        return True
+    folder = f"{(meta.cwd or '').rstrip('/')}/"
+    return meta.repo in groups or any(folder.startswith(f"{root.rstrip('/')}/") for root in roots if meta.cwd)
 
 
 def _names_file(path: str, wanted: str) -> bool:

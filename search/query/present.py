@@ -119,6 +119,7 @@ def _verbose(chunk: Chunk, meta: SessionMeta, request: SearchRequest) -> dict[st
         "root": meta.root,
         "suggested_next_commands": (
             f"polyc show {chunk.partition}@{chunk.position}",
+            f"polyc prove {chunk.partition} {chunk.position} --out -",
             f"polyc search {' '.join(words)} --session {session}".replace("  ", " "),
         ),
     }

@@ -62,6 +62,10 @@ class Filters:
     exclude_trees: tuple[str, ...] = ()  # conversations, with all that claim one of them as parent or root
     ids: tuple[str, ...] = ()  # of chunks, complete or from 8 hex digits on
     primary_only: bool = False
+    source_roots: tuple[
+        str, ...
+    ] = ()  # folders conversations ran in, with all below; with groups one set of alternatives
+    source_groups: tuple[str, ...] = ()  # repositories by exact name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,6 +146,8 @@ def check_request(request: SearchRequest) -> SearchRequest:
         filters.tools,
         filters.files,
         filters.sessions,
+        filters.source_roots,
+        filters.source_groups,
     )
     if max(map(len, (*lists, filters.exclude_sessions, filters.provider_sessions, request.terms))) > SEARCH_FILTERS_MAX:
         raise RefusedError(f"more than {SEARCH_FILTERS_MAX} values of one filter", code="out_of_range")

@@ -36,6 +36,8 @@ class FilterBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     exclude_trees: tuple[str, ...] = ()
     ids: tuple[str, ...] = ()
     primary_only: bool = False
+    source_roots: tuple[str, ...] = ()
+    source_groups: tuple[str, ...] = ()
 
 
 class FreshnessBody(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -103,6 +105,8 @@ def asked_of(body: SearchBody, *, now_us: int) -> Asked:
         exclude_trees=sent.exclude_trees,
         ids=sent.ids,
         primary_only=sent.primary_only,
+        source_roots=sent.source_roots,
+        source_groups=sent.source_groups,
     )
     request = SearchRequest(
         text=body.query,

@@ -22,6 +22,7 @@ from polyc.grants import Grant, bearer_of
 from polyc.published import EdgeTrust
 
 EXECUTE = "/polychrome.query.v1.QueryService/Execute"
+SEARCH = "/polychrome.search.v1.SearchService/Search"
 DESCRIBE = "/polychrome.query.v1.QueryService/DescribeCatalog"
 
 
@@ -54,10 +55,19 @@ class EdgeDouble:
         self.trust.grant_of(bearer_of(request.headers.raw))
         return JSONResponse({"realm": "participant", "tables": [{"name": "turns"}]})
 
+    async def search(self, request: Request) -> Response:
+        grant = self.trust.grant_of(bearer_of(request.headers.raw))
+        body = await request.json()
+        self.asked.append((grant, body))
+        if body["query"] == "FAIL":
+            return JSONResponse({"code": "invalid_argument", "message": "no", "hint": "try"}, status_code=400)
+        return JSONResponse({"results": []})
+
     def app(self) -> Starlette:
         return Starlette(
             routes=[
                 Route(EXECUTE, self.execute, methods=["POST"]),
+                Route(SEARCH, self.search, methods=["POST"]),
                 Route(DESCRIBE, self.describe, methods=["POST"]),
             ]
         )

@@ -153,7 +153,17 @@ def test_an_assistant_queries_under_its_persons_grant(assistant, edge, local) ->
         ("recent_turns", {"count": 3}),
         ("query", {"sql": "FAIL"}),
     )
-    assert names == ["query", "describe_catalog", "recent_turns", "list_tool_calls"]
+    found, refused_search = tool_calls(
+        server,
+        ("search", {"text": "points", "workspace": "depot", "since": "60d", "events": True, "limit": 3}),
+        ("search", {"text": "FAIL"}),
+    )[1:]
+    assert found.structured_content == {"results": []}
+    question = next(body for _, body in edge.asked if body.get("query") == "points")
+    assert question["filters"] == {"workspaces": ["depot"], "since": "60d"}
+    assert (question["events"], question["limit"], question["content_scope"]) == (True, 3, "all")
+    assert "invalid_argument: no (try)" in refused_search.content[0].text
+    assert names == ["query", "describe_catalog", "recent_turns", "list_tool_calls", "search"]
     assert answer.structured_content == {"columns": ["n"], "rows": [[1]], "truncated": False}
     assert catalog.structured_content["realm"] == "participant"
     assert not turns.is_error

@@ -9,7 +9,9 @@ from artifacts.memory import MemoryStore
 from facts.catalog import TABLES
 from polyc.clock import ManualClock
 from search.build import PartitionChange, SearchBuild
-from search.query import Access, GenerationRef, SearchAnswer, SearchEngine, SearchRequest
+from search.query import SearchAnswer, SearchRequest
+from search.query.engine import GenerationRef, SearchEngine
+from search.query.scope import Access
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

@@ -5,7 +5,8 @@ import base64
 import pytest
 
 from polyc.errors import RefusedError
-from search.query import Filters, SearchRequest, peek_generation
+from search.query import Filters, SearchRequest
+from search.query.cursor import peek_generation
 from tests.search.archive import Archive, access, change, message, partitions, said
 
 
@@ -99,7 +100,7 @@ def test_a_cursor_of_another_grant_is_refused():
 def test_a_cursor_of_another_edge_is_refused():
     archive = fifty()
     cursor = first_cursor(archive)
-    from search.query import SearchEngine
+    from search.query.engine import SearchEngine
 
     engine = SearchEngine(archive.store, cursor_secret=b"another secret of 32 bytes......")
     request = SearchRequest(text="points", events=True, limit=10, cursor=cursor)

@@ -8,34 +8,16 @@ from pathlib import Path
 import pytest
 
 from polyc.cli.deployment import opened
-from polyc.cli.sample import write_sample
 from polyc.cli.searching import current_session, local_time, render
 from polyc.dataroot import DataRoot
 from polyc.errors import RefusedError
 from polyc.ids import imported_partition
 from query_plane.searching import SEARCH, open_search, plain_search, search_local
-from tests.cli.runner import ask, polyc
+from tests.cli.runner import polyc
 from tests.search.archive import Archive, said
 
 
-@pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    home = tmp_path_factory.mktemp("home")
-    write_sample(home)
-    root = tmp_path_factory.mktemp("data") / "root"
-    done = polyc(root, "import", "--final", "--persona", "maren", str(home))
-    assert done.code == 0, done.err
-    return root
-
-
-def some_word(root: Path) -> str:
-    """The longest word that a person said in the sample."""
-    said_ = ask(root, "SELECT text FROM messages WHERE material_origin = 'human_authored'")
-    return max((word for row in said_ for word in row["text"].split() if word.isalpha()), key=len)
-
-
-def test_the_command_line_finds_shows_and_cites(root):
-    word = some_word(root)
+def test_the_command_line_finds_shows_and_cites(root, word):
     found = polyc(root, "search", "--persona", "maren", "--format", "json", word)
     assert found.code == 0, found.err
     answer = json.loads(found.out)
@@ -55,16 +37,15 @@ def test_the_command_line_finds_shows_and_cites(root):
         assert text[start:end].decode() == first["snippet"]["text"]
 
 
-def test_text_output_is_for_people(root):
-    found = polyc(root, "search", "--admin", some_word(root))
+def test_text_output_is_for_people(root, word):
+    found = polyc(root, "search", "--admin", word)
     text = found.out.decode()
     assert text.splitlines()[0].split()[1] in {"result", "results"}
     assert "   Event  " in text
     assert "   Time   " in text
 
 
-def test_a_stranger_finds_nothing(root):
-    word = some_word(root)
+def test_a_stranger_finds_nothing(root, word):
     assert json.loads(polyc(root, "search", "--admin", "--format", "json", word).out)["results"]
     found = polyc(root, "search", "--persona", "stranger", "--format", "json", word)
     assert found.code != 0 or json.loads(found.out)["results"] == []
@@ -99,9 +80,9 @@ def test_a_search_is_on_record_with_its_outcome(root, tmp_path):
     assert json.loads(told[-2]["statement"])["query"] == "zanzibar"
 
 
-def test_the_edges_route_is_the_same_answer_and_refuses_strangers(root, tmp_path):
+def test_the_edges_route_is_the_same_answer_and_refuses_strangers(root, tmp_path, word):
     copy = DataRoot(Path(shutil.copytree(root, tmp_path / "root", symlinks=True)))
-    body = json.dumps({"query": some_word(root), "limit": 3}).encode()
+    body = json.dumps({"query": word, "limit": 3}).encode()
     with opened(copy) as deployment:
         token, _ = deployment.control().mint_grant(persona="maren", admin=False)
         local = search_local(copy, token, body, port=deployment.journal, clock=deployment.clock, ids=deployment.ids)

@@ -1,7 +1,7 @@
 // The search page: the question goes from here to the Query edge under the visitor's own grant.
 import { forgetToken, meta, token } from "./shared.js";
 
-const SEARCH = `${meta("query-edge")}/polychrome.query.v1.SearchService/Search`;
+const SEARCH = `${meta("query-edge")}/polychrome.search.v1.SearchService/Search`;
 const FACETS = { provider: ["Source", "providers"], role: ["Speaker", "roles"], tool: ["Tool", "tools"], conversation: ["Conversation", "sessions"] };
 const LIMIT = 20, FACET_MAX = 12;
 const at = (id) => document.getElementById(id);

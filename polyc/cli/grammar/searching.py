@@ -75,6 +75,8 @@ def _search_options(leaf: Parser) -> None:
         ("--file", "events that name this file: a path or its last parts"),
         ("--session", "within this conversation, every event; 8 characters suffice"),
         ("--exclude-session", "not within this conversation"),
+        ("--source-root", "conversations that ran in this folder or below; with --source-group one set (OR)"),
+        ("--source-group", "conversations of this repository, by its exact name"),
         ("--event-type", "message, summary, tool_call, tool_output or other"),
     ):
         leaf.add_argument(
