@@ -35,6 +35,13 @@ SERVICE: Final = "/polychrome.query.v1.QueryService/"
 EXECUTE: Final = SERVICE + "Execute"
 DESCRIBE: Final = SERVICE + "DescribeCatalog"
 
+_GRPC_WEB: Final = frozenset({"application/grpc-web", "application/grpc-web+proto", "application/grpc-web+json"})
+_STREAMED: Final = _GRPC_WEB | {"application/connect+proto", "application/connect+json"}
+_UNARY: Final = _GRPC_WEB | {"application/proto", "application/json"}
+_UNKNOWN_TYPE: Final = (
+    b'{"code":"invalid_argument","message":"this content type is not spoken here","hint":"send application/json"}'
+)
+
 
 def create_app(core: QueryCore, *, search: SearchCore | None = None, origins: Collection[str] = ()) -> App:
     """The edge over its cores; `origins` are the web pages that may call it from a browser."""
@@ -114,7 +121,7 @@ class Edge:
         if scope["path"] == EXECUTE and kind in plain.CONTENT_TYPES:
             await plain.execute(self._core, scope, receive, send)
             return
-        if scope["path"] == DESCRIBE and kind == "application/x-www-form-urlencoded":
+        if scope["method"] == "POST" and kind not in (_STREAMED if scope["path"] == EXECUTE else _UNARY):
             await _refuse_type(send)
             return
         if await self._is_known(scope, kind, send):
@@ -136,7 +143,7 @@ async def _refuse_method(send: Send) -> None:
 
 
 async def _refuse_type(send: Send) -> None:
-    await send_whole(send, 415, b'{"code":"invalid_argument","message":"send application/json"}')
+    await send_whole(send, 415, _UNKNOWN_TYPE)
 
 
 async def _lifespan(receive: Receive, send: Send) -> None:

@@ -18,7 +18,7 @@ from query_plane.functions import fold
 from query_plane.wire import Refused
 
 _COLUMN: Final = re.compile(
-    r'Referenced column "((?:[^"]|"")*)" not found|does not have a column named "((?:[^"]|"")*)"'
+    r'Referenced column "((?:[^"]|"")*)" (?:was )?not found|does not have a column named "((?:[^"]|"")*)"'
     r'|Column "?([^"\n]*)"? (?:referenced|in REPLACE list|in EXCLUDE list)'
 )
 _AMBIGUOUS: Final = re.compile(r'Ambiguous reference to column name "((?:[^"]|"")*)"')

@@ -17,6 +17,7 @@ is not named anywhere is left out unless a star, a whole row or a natural join c
 
 import difflib
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -32,9 +33,15 @@ from query_plane.lexing import check_bounds
 logging.getLogger("sqlglot").disabled = True  # its warnings quote the statement
 
 TABLES_HINT: Final = "polyc tables (over HTTP: DescribeCatalog) lists the tables of this grant"
+_INSTEAD: Final = {
+    "SHOW": TABLES_HINT,
+    "DESCRIBE": "polyc tables TABLE (over HTTP: DescribeCatalog) lists the columns",
+    "SUMMARIZE": "write the aggregates that you want: SELECT COUNT(*), MIN(…), MAX(…) FROM …",
+}
 FUNCTIONS_HINT: Final = "DescribeCatalog lists the functions"
 WITH_DEPTH_MAX: Final = 3  # deeper nests multiply planning work; people write one or two levels
 
+_ANALYZE: Final = re.compile(r"[\s(]*analyze\b", re.IGNORECASE)  # for the words alone: the parser refuses it anyway
 _ROOTS: Final = (exp.Select, exp.SetOperation, exp.Subquery, exp.Values, exp.Pivot)
 _NOT_READING: Final = (
     exp.DML, exp.DDL, exp.Command, exp.Into, exp.Lock, exp.Show, exp.Describe, exp.Summarize, exp.Set, exp.Pragma,
@@ -74,6 +81,8 @@ def check(
     text = sql
     explain = scan.first_word == "explain"
     if explain:
+        if _ANALYZE.match(sql, scan.first_word_end):
+            raise RefusedError("EXPLAIN ANALYZE runs the statement", hint="EXPLAIN alone shows the plan")
         if not may_explain:
             raise RefusedError("EXPLAIN is for admin grants", hint="run the statement itself, or ask as an admin")
         text = " " * scan.first_word_end + sql[scan.first_word_end :]
@@ -116,7 +125,8 @@ def _parse(text: str, *, explain: bool) -> exp.Expr:
     root = real[0]
     if not isinstance(root, _ROOTS) or isinstance(root, _NOT_READING):
         word = "EXPLAIN of this" if explain else _keyword_of(root)
-        raise RefusedError(f"{word} is not a reading SELECT", hint="only SELECT, VALUES, FROM and WITH … SELECT run")
+        hint = _INSTEAD.get(word, "only SELECT, VALUES, FROM and WITH … SELECT run")
+        raise RefusedError(f"{word} is not a reading SELECT", hint=hint)
     return root
 
 

@@ -102,7 +102,9 @@ def _row_limit(asked: int | None, headers: dict[bytes, bytes]) -> int | None:
 
 def _deadline_s(headers: dict[bytes, bytes]) -> float:
     """The caller's own deadline, never later than ours."""
-    raw = headers.get(DEADLINE_HEADER, b"")
-    if not raw.isdigit() or len(raw) > 10:
+    raw = headers.get(DEADLINE_HEADER)
+    if raw is None:
         return QUERY_DEADLINE_S
+    if not raw.isdigit() or len(raw) > 10:
+        raise RefusedError("the deadline is not a number of milliseconds", hint="connect-timeout-ms: 5000")
     return min(int(raw) / 1000, QUERY_DEADLINE_S)

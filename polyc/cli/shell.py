@@ -99,7 +99,8 @@ class Shell:
             return
         answer = self._session.run(self._token(), statement)
         write_answer(answer, form=self._form)
-        note(f"{answer.trailer.row_count} rows, {answer.trailer.elapsed_ms} ms")
+        count = answer.trailer.row_count
+        note(f"{count} {'row' if count == 1 else 'rows'}, {answer.trailer.elapsed_ms} ms")
 
     def _token(self) -> str:
         return mint(self._deployment, admin=self._arguments.admin, persona=self._arguments.persona)[0]

@@ -95,6 +95,42 @@ def test_the_form_content_type_is_for_execute_alone(edge):
     assert edge.sql("SELECT 1", content_type="text/plain").status_code == 415
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "application/xml", "multipart/form-data", "application/proto"])
+def test_a_content_type_that_is_not_spoken_is_told_which_is(edge, kind):
+    response = edge.sql("SELECT 1", content_type=kind)
+    assert (response.status_code, response.json()["hint"]) == (415, "send application/json")
+
+
+@pytest.mark.parametrize("deadline", ["abc", "-1", "", "1.5"])
+def test_a_deadline_that_is_none_is_refused(edge, deadline):
+    assert edge.sql("SELECT 1", headers={"connect-timeout-ms": deadline}).status_code == 400
+    assert edge.sql("SELECT 1", headers={"connect-timeout-ms": "20000"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("sql", "hint"),
+    [
+        ("SHOW TABLES", "polyc tables"),
+        ("DESCRIBE messages", "polyc tables TABLE"),
+        ("SUMMARIZE messages", "aggregates"),
+        ("EXPLAIN ANALYZE SELECT 1", "EXPLAIN alone"),
+        ("PIVOT messages ON role USING count(*)", "give an IN list to PIVOT"),
+        ("SELECT * FROM mesages", 'did you mean "messages"?'),
+        ("SELECT * FROM signer_key", "lists the tables"),
+        ("SELECT txt FROM messages", 'did you mean "text"?'),
+        ("SELECT zzqx", "lists the columns"),
+        ("SELECT cout(1)", "did you mean count()?"),
+        ("SELECT 1; SELECT 2", "one by one"),
+        ("SELECT $a", "parameters"),
+        ("SELECT text::INT FROM messages", "TRY_CAST"),
+        ("SELECT role FROM messages m, messages n", "table.column"),
+        ("SELECT role, count(*) FROM messages", "GROUP BY ALL"),
+    ],
+)
+def test_a_refusal_says_what_to_write_instead(edge, sql, hint):
+    assert hint in edge.sql(sql).json()["hint"]
+
+
 def test_a_get_executes_nothing(edge):
     headers = {"authorization": f"Bearer {edge.token()}"}
     assert httpx.get(edge.url + EXECUTE, params={"sql": "SELECT 1"}, headers=headers).status_code == 405
