@@ -6,10 +6,12 @@ commit and get it back milliseconds later each time. So a statement takes many r
 measured); a conflict here is our bug and ends the commit anyway (sqlite.org/lang_conflict.html).
 """
 
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 import apsw
 
+from journal.database import WRITE_STATEMENTS_KEPT
 from journal.door import Inspected
 from journal.keyevents import KeyEvents
 from journal.tree import Tree
@@ -131,11 +133,15 @@ class Batch:
 
 def _write_rows(connection: apsw.Connection, statement: str, values: list[Any], *, width: int) -> None:
     """Run the statement for all rows, `width` values each."""
-    row = f"({','.join('?' * width)})"
     step = ROWS_PER_STATEMENT_MAX * width
     for at in range(0, len(values), step):
         portion = values[at : at + step]
-        connection.execute(statement.format(",".join([row] * (len(portion) // width))), portion)
+        connection.execute(_for_rows(statement, len(portion) // width, width), portion)
+
+
+@lru_cache(maxsize=WRITE_STATEMENTS_KEPT)
+def _for_rows(statement: str, count: int, width: int) -> str:
+    return statement.format(",".join([f"({','.join('?' * width)})"] * count))
 
 
 def _row(part: Part) -> tuple[Any, ...]:

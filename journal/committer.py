@@ -1,185 +1,223 @@
-"""Group commit: one committer, many waiters per fsync.
+"""Group commit: many appends a transaction, by the callers' own threads.
 
-Callers hand in work and wait; the committer takes all that has gathered, seals it in one transaction and wakes each
-caller with its own answer. Writers who were answered tend to come back at once, so a commit waits a moment for as many
-appends as the last one answered and left waiting; a lone writer therefore never waits. The queue is bounded: beyond it
-callers are told to wait.
+Whoever finds that nobody leads does: it judges what waits, its own append among it and what comes meanwhile, and
+commits that. When a commit ends, the first of those who wait is told to lead. So a lone writer never changes threads
+and each waiter is woken once. Only the leader judges, because a signature's verification gives Python's lock away: with
+every caller doing its own, or one thread verifying beside one that commits, an append costs ten changes of threads,
+more than all the cryptography (measured). The queue is bounded: beyond it callers are told to wait.
 """
 
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 
 from journal.door import Inspected
-from polyc.appending import Ack
-from polyc.clock import Clock
+from polyc.appending import Ack, SignedAppend
 from polyc.errors import PolycError, RefusedError, UnavailableError
 from polyc.limits import APPEND_QUEUE_MAX, COMMIT_SIZE_BYTES_MAX, EVENTS_PER_COMMIT_MAX
-
-# How long a commit waits for the next append it has reason to expect: a share of what the last one took, within bounds.
-GATHER_SHARE: Final = 4
-GATHER_S_MIN: Final = 0.002
-GATHER_S_MAX: Final = 0.05
-GATHER_WAITS_MAX: Final = 16  # and how often
-EVENTS_GATHERED_MAX: Final = 2048  # with so many it goes ahead: its fsync is paid for, and others judge meanwhile
 
 
 class Pending:
     """An append that waits for its commit; answered exactly once."""
 
-    __slots__ = ("_answer", "_done", "event_count", "inspected")
+    __slots__ = (
+        "_answer",
+        "_committer",
+        "_judged",
+        "_woken",
+        "is_queued",
+        "is_told_to_lead",
+        "is_waited_for",
+        "signed",
+    )
 
-    def __init__(self, inspected: Inspected) -> None:
-        self.inspected = inspected
-        self.event_count = len(inspected.event_types)
+    def __init__(self, signed: SignedAppend, committer: "Committer") -> None:
+        self.signed = signed
+        self.is_queued = False
+        self.is_waited_for = False
+        self.is_told_to_lead = False
+        self._committer = committer
+        self._judged: Inspected | None = None
         self._answer: Ack | PolycError | None = None
-        self._done = threading.Lock()
-        self._done.acquire()
+        self._woken = threading.Lock()
+        self._woken.acquire()
+
+    @property
+    def inspected(self) -> Inspected:
+        """The append, found to be well made and truly signed."""
+        assert self._judged is not None, "only judged appends are sealed"
+        return self._judged
+
+    def judged(self, inspected: Inspected) -> None:
+        """The door's first half took it."""
+        self._judged = inspected
 
     def resolve(self, answer: Ack | PolycError) -> None:
         """Give the caller its answer."""
         assert self._answer is None, "an append is answered once"
         self._answer = answer
-        self._done.release()
+        self._wake()
+
+    def tell_to_lead(self) -> None:
+        """Wake the caller: it is to lead."""
+        self.is_told_to_lead = True
+        self._wake()
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the caller has its answer."""
+        return self._answer is not None
+
+    def _wake(self) -> None:
+        if self._woken.locked():  # else it was told to lead and, its time being over, did not wait for that
+            self._woken.release()
 
     def result(self, *, timeout_s: float = -1) -> Ack:
         """Wait for the answer; a timeout says nothing about what became of the append."""
-        if not self._done.acquire(timeout=timeout_s):
-            raise UnavailableError(
-                "no answer in time; the append may still be sealed",
-                code="deadline_exceeded",
-                hint="repeat it under the same append id",
-            )
-        self._done.release()
-        assert self._answer is not None
+        while self._answer is None:
+            if self._committer.must_lead(self, waits=True):
+                self._committer.lead()
+            elif not self._woken.acquire(timeout=timeout_s):
+                if self._committer.must_lead(self, waits=False):
+                    self._committer.lead()
+                elif self._answer is None:
+                    raise UnavailableError(
+                        "no answer in time; the append may still be sealed",
+                        code="deadline_exceeded",
+                        hint="repeat it under the same append id",
+                    )
         if isinstance(self._answer, PolycError):
             raise self._answer
         return self._answer
 
 
-class Task:
-    """Something else that only the writer may do; runs between two commits."""
-
-    __slots__ = ("_done", "_error", "_run")
-    event_count: Final = 0
-
-    def __init__(self, run: Callable[[], None]) -> None:
-        self._run = run
-        self._error: BaseException | None = None
-        self._done = threading.Event()
-
-    def run(self) -> None:
-        """Do it, and keep what it raised for the waiter."""
-        try:
-            self._run()
-        except Exception as error:
-            self._error = error
-        finally:
-            self._done.set()
-
-    def wait(self) -> None:
-        """Wait until it was done; raises what it raised."""
-        self._done.wait()
-        if self._error is not None:
-            raise self._error
-
-
 class Committer:
-    """The thread that seals what gathered. `seal` answers every append of the batch it is given."""
+    """Who leads. `seal` answers every append it is given; one thread at a time is in `judge` and `seal`."""
 
     def __init__(
         self,
+        judge: Callable[[SignedAppend], Inspected],
         seal: Callable[[Sequence[Pending]], None],
         *,
-        clock: Clock,
         queue_max: int = APPEND_QUEUE_MAX,
         failed: Callable[[BaseException], PolycError],
     ) -> None:
+        self._judge = judge
         self._seal = seal
         self._failed = failed
-        self._clock = clock
-        self._queue: deque[Pending | Task] = deque()
+        self._queue: deque[Pending] = deque()
         self._queue_max = queue_max
-        self._changed = threading.Condition()
-        self._expected = 1  # how many appends the next commit has reason to wait for
-        self._wait_s = GATHER_S_MIN  # for the next of them
-        self._queued_events = 0
-        self._awaited = 1  # how many must have gathered before the committer wants to be woken
+        self._mutex = threading.Lock()
+        self._unled = threading.Condition(self._mutex)  # nobody leads
+        self._leading = False
+        self._wanting_alone = 0
         self._closing = False
-        self._thread = threading.Thread(target=self._run, name="journal-committer", daemon=True)
-        self._thread.start()
 
-    def submit(self, items: Sequence[Pending | Task]) -> None:
-        """Queue the appends in this order, all or none."""
-        with self._changed:
+    def submit(self, appends: Sequence[SignedAppend]) -> list[Pending]:
+        """Queue the appends in this order, all or none; leads when nobody does."""
+        items = [Pending(signed, self) for signed in appends]
+        with self._mutex:
             if self._closing:
                 raise UnavailableError("the journal is closing")
             if len(self._queue) + len(items) > max(self._queue_max, len(items)):
                 raise RefusedError(
                     "too many appends wait for their commit", code="resource_exhausted", hint="try again later"
                 )
+            for item in items:
+                item.is_queued = True
             self._queue.extend(items)
-            self._queued_events += sum(item.event_count for item in items)
-            if len(self._queue) >= self._awaited or self._queued_events >= EVENTS_GATHERED_MAX:
-                self._changed.notify()
+            leads = bool(items) and not self._leading
+            self._leading = self._leading or leads
+        if leads:
+            self.lead()
+        return items
 
-    def close(self) -> None:
-        """Seal what was queued, then stop."""
-        with self._changed:
-            self._closing = True
-            self._changed.notify()
-        self._thread.join()
+    def must_lead(self, pending: Pending, *, waits: bool) -> bool:
+        """Whether this append's caller is to lead; from now on it waits, or no longer."""
+        with self._mutex:
+            pending.is_waited_for = waits
+            told, pending.is_told_to_lead = pending.is_told_to_lead, False
+            if pending.is_queued and not self._leading:
+                told = self._leading = True
+        return told
 
-    def _run(self) -> None:
-        while gathered := self._gathered():
-            if isinstance(gathered, Task):
-                gathered.run()
-                continue
-            batch, began_s = gathered, self._clock.monotonic_s()
+    def lead(self) -> None:
+        """Judge and commit what waits, then let the next one lead; go on when there is work that nobody waits for."""
+        leads = True
+        while leads:
+            batch: list[Pending] = []
             try:
-                self._seal(batch)
-            except Exception as error:  # every caller must hear of it; the journal decides what still works
+                self._gather(batch)
+                if batch:
+                    self._seal(batch)
+            except BaseException as error:  # every caller must hear of it; the journal decides what still works
                 answer = self._failed(error)
                 for pending in batch:
-                    pending.resolve(answer)
-            self._expected = len(batch) + len(self._queue)
-            took_s = self._clock.monotonic_s() - began_s
-            self._wait_s = min(max(GATHER_S_MIN, took_s / GATHER_SHARE), GATHER_S_MAX)
+                    if not pending.is_answered:
+                        pending.resolve(answer)
+                if not isinstance(error, Exception):
+                    self._passed_on(goes_on=False)
+                    raise
+            leads = not self._passed_on()
 
-    def _gathered(self) -> list[Pending] | Task:
-        """What waits now, up to one commit's bounds or the next task; empty only when closing."""
-        with self._changed:
-            while not self._queue and not self._closing:
-                self._changed.wait()
-            self._gather()
-            batch: list[Pending] = []
-            events = size_bytes = 0
-            while self._queue:
-                first = self._queue[0]
-                if isinstance(first, Task):
-                    if not batch:
-                        self._queue.popleft()
-                        return first
-                    break
-                events += first.event_count
-                size_bytes += first.inspected.size_bytes
-                if batch and (events > EVENTS_PER_COMMIT_MAX or size_bytes > COMMIT_SIZE_BYTES_MAX):
-                    break
-                self._queue.popleft()
-                self._queued_events -= first.event_count
-                batch.append(first)
-            return batch
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody judges or seals within the block."""
+        with self._mutex:
+            self._wanting_alone += 1
+            while self._leading:
+                self._unled.wait()
+            self._wanting_alone -= 1
+            self._leading = True
+        try:
+            yield
+        finally:
+            if not self._passed_on():
+                self.lead()
 
-    def _gather(self) -> None:
-        """Wait for the appends that are expected, as long as some still come."""
-        self._awaited = self._expected
-        for _ in range(GATHER_WAITS_MAX):
-            gathered = len(self._queue)
-            enough = gathered >= self._awaited or self._queued_events >= EVENTS_GATHERED_MAX
-            if enough or self._closing or isinstance(self._queue[-1], Task):
-                break
-            self._changed.wait(self._wait_s)
-            if len(self._queue) == gathered:
-                break
-        self._awaited = 1
+    def close(self) -> None:
+        """Seal what was queued, and take no more."""
+        with self._mutex:
+            self._closing = True
+        with self.alone():
+            pass
+
+    def _gather(self, batch: list[Pending]) -> None:
+        """Judge what waits and what comes meanwhile, up to one commit's bounds."""
+        for pending in self._arriving():
+            batch.append(pending)
+            try:
+                pending.judged(self._judge(pending.signed))
+            except RefusedError as refused:
+                batch.pop().resolve(refused)
+
+    def _arriving(self) -> Iterator[Pending]:
+        events = size_bytes = 0
+        while True:
+            with self._mutex:
+                if not self._queue:
+                    return
+                entries = self._queue[0].signed.entries
+                size_bytes += sum([len(item.payload) for item in entries])
+                too_much = events + len(entries) > EVENTS_PER_COMMIT_MAX or size_bytes > COMMIT_SIZE_BYTES_MAX
+                if events and too_much:
+                    return
+                events += len(entries)
+                pending = self._queue.popleft()
+                pending.is_queued = False
+            yield pending
+
+    def _passed_on(self, *, goes_on: bool = True) -> bool:
+        """Let somebody else lead: who wants to be alone, who waits, or whoever comes next; False when we must go on."""
+        with self._mutex:
+            if self._queue and not self._wanting_alone:
+                for pending in self._queue:
+                    if pending.is_waited_for:
+                        pending.tell_to_lead()
+                        return True
+                if goes_on:
+                    return False
+            self._leading = False
+            self._unled.notify()
+        return True

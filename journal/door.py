@@ -5,22 +5,19 @@ the second half (journal/sealing.py) runs in the order of the log.
 """
 
 import hashlib
-import struct
-from typing import Final
 
 import msgspec
 
-from journal.body import SALT_SIZE_BYTES, encode_body
-from journal.records import NAME_AT
+from journal.body import Run, encode_body, run_of
 from polyc import entry
 from polyc.appending import SignedAppend
 from polyc.entry import (
     FLAG_CLOSES_FENCE,
     FLAG_ENCRYPTED,
     FLAG_LAST,
-    FLAGS_KNOWN,
     MAGIC,
     NO_FENCE,
+    SALT_SIZE_BYTES,
     Header,
 )
 from polyc.errors import CorruptError, RefusedError
@@ -32,10 +29,6 @@ from polyc.limits import (
     RECORDED_AT_SKEW_US_MAX,
 )
 from polyc.signing import verify
-
-# The header's fields that differ within an append (polyc/entry.py); the others are compared as one piece each.
-_FIELDS: Final = struct.Struct(">4sH16xHQq40x32s32sI")
-assert _FIELDS.size == NAME_AT
 
 
 class Inspected(msgspec.Struct, frozen=True):
@@ -84,88 +77,99 @@ def inspect(
     if size_bytes > APPEND_SIZE_BYTES_MAX:
         raise RefusedError(f"an append has at most {APPEND_SIZE_BYTES_MAX} bytes", code="resource_exhausted")
     # 2. to 4. the entries
-    first = _decoded(signed.entries[0].header, 1)
-    walked = _walk(signed, first, now_us=now_us, encrypted=encrypted)
-    leaves = walked.leaves
+    salted = [item.salt + item.payload for item in signed.entries]
+    run = run_of([item.header for item in signed.entries], salted)
+    leaves = [] if run is None else [hashlib.sha256(b"\x00" + header).digest() for header in run.headers]
+    if run is None or not _is_sound(signed, run, leaves, sizes, now_us=now_us, encrypted=encrypted):
+        raise _complaint(signed, now_us=now_us, encrypted=encrypted)
     # 5. the signature
     preimage = entry.append_preimage(origin, leaves[-1])
     if public_key is None or not verify(public_key, signed.signature, preimage):
         raise RefusedError("the append is not signed by a known key", code="unauthenticated")
     # 6. the stored form
-    form, body = encode_body([item.header for item in signed.entries], walked.salted, compress=not encrypted)
+    form, body = encode_body(run.headers, salted, compress=not encrypted)
     return Inspected(
         signed=signed,
-        incarnation=first.incarnation,
-        first_position=first.position,
-        prev=first.prev,
-        fence=first.fence,
-        closes_fence=walked.closes_fence,
-        event_types=tuple(walked.event_types),
+        incarnation=run.incarnations[0],
+        first_position=run.positions[0],
+        prev=run.prevs[0],
+        fence=run.fences[0],
+        closes_fence=bool(run.flags[-1] & FLAG_CLOSES_FENCE),
+        event_types=run.event_types,
         leaves=tuple(leaves),
         form=form,
         body=body,
     )
 
 
-class _Walked(msgspec.Struct):
-    leaves: list[bytes] = []
-    event_types: list[int] = []
-    salted: list[bytes] = []
-    closes_fence: bool = False
-
-
-def _walk(signed: SignedAppend, first: Header, *, now_us: int, encrypted: bool) -> _Walked:
-    """Judge each entry against the first one, which was decoded, and against the entry before it."""
-    walked = _Walked()
-    sha256, unpack = hashlib.sha256, _FIELDS.unpack_from
-    raw = signed.entries[0].header
-    fence, author, tail = raw[6:22], raw[40:80], raw[NAME_AT:]
-    if first.partition != signed.partition or first.append_id != signed.append_id or first.key_id != signed.key_id:
-        raise RefusedError("entry 1 of the append names another partition, append or author")
-    prev, position, last = first.prev, first.position, first.position + len(signed.entries) - 1
+def _is_sound(
+    signed: SignedAppend,
+    run: Run,
+    leaves: list[bytes],
+    sizes: list[int],
+    *,
+    now_us: int,
+    encrypted: bool,
+) -> bool:
+    """Whether every entry is canonical, of this append and in its place; compared column by column."""
+    count = len(run.headers)
     encryption = FLAG_ENCRYPTED if encrypted else 0
-    earliest_us, latest_us = now_us - RECORDED_AT_SKEW_US_MAX, now_us + RECORDED_AT_SKEW_US_MAX
-    leaves, event_types, salted = walked.leaves, walked.event_types, walked.salted
-    for item in signed.entries:
-        header, salt, payload = item.header, item.salt, item.payload
-        if header[6:22] != fence or header[40:80] != author or header[NAME_AT:] != tail:
-            raise _misfit(header, position - first.position + 1)
-        magic, flags, event_type, stated_position, recorded_at_us, stated_prev, digest, size = unpack(header)
-        if magic != MAGIC or flags > FLAGS_KNOWN or stated_position != position:
-            raise _misfit(header, position - first.position + 1)
-        if flags != encryption or position == last:
-            _check_flags(flags, encryption, number=position - first.position + 1, last=position == last, fence=fence)
-            walked.closes_fence = bool(flags & FLAG_CLOSES_FENCE)
-        if not earliest_us <= recorded_at_us <= latest_us:
-            raise RefusedError(
+    fence, first = run.fences[0], run.positions[0]
+    ends = (encryption | FLAG_LAST, encryption | FLAG_LAST | FLAG_CLOSES_FENCE if fence != NO_FENCE else -1)
+    name = signed.partition.encode()
+    return (
+        run.magics.count(MAGIC) == count
+        and run.names.count(len(name).to_bytes(1, "big") + name) == count
+        and run.append_ids.count(signed.append_id) == count
+        and run.key_ids.count(signed.key_id) == count
+        and run.incarnations.count(run.incarnations[0]) == count
+        and run.fences.count(fence) == count
+        and run.flags[:-1] == (encryption,) * (count - 1)
+        and run.flags[-1] in ends
+        and first > 0
+        and run.positions == tuple(range(first, first + count))
+        and run.prevs[1:] == tuple(leaves[:-1])
+        and run.digests == tuple([hashlib.sha256(item).digest() for item in run.salted if item is not None])
+        and run.sizes == tuple(sizes)
+        and {len(item.salt) for item in signed.entries} == {SALT_SIZE_BYTES}
+        and min(run.recorded_at_us) >= now_us - RECORDED_AT_SKEW_US_MAX
+        and max(run.recorded_at_us) <= now_us + RECORDED_AT_SKEW_US_MAX
+    )
+
+
+def _complaint(signed: SignedAppend, *, now_us: int, encrypted: bool) -> RefusedError:
+    """What is wrong with an append that is not sound: the first fault, entry by entry."""
+    first = _decoded(signed.entries[0].header, 1)
+    if (first.partition, first.append_id, first.key_id) != (signed.partition, signed.append_id, signed.key_id):
+        return RefusedError("entry 1 of the append names another partition, append or author")
+    prev, last = first.prev, len(signed.entries)
+    encryption = FLAG_ENCRYPTED if encrypted else 0
+    for number, item in enumerate(signed.entries, start=1):
+        header, name = _decoded(item.header, number), f"entry {number} of the append"
+        own = (header.partition, header.incarnation, header.append_id, header.key_id, header.fence, header.position)
+        implied = (first.partition, first.incarnation, first.append_id, first.key_id, first.fence)
+        if own != (*implied, first.position + number - 1):
+            return RefusedError(f"{name} has another place, append, author or fence than its first one implies")
+        if bool(header.flags & FLAG_LAST) != (number == last):
+            return RefusedError(f"{name}: only the last one is marked as last")
+        if header.flags & FLAG_CLOSES_FENCE and (number != last or first.fence == NO_FENCE):
+            return RefusedError(f"{name}: only the last one may close its fence")
+        if header.flags & FLAG_ENCRYPTED != encryption:
+            return RefusedError("payload encryption is not what this deployment chose", code="failed_precondition")
+        if abs(header.recorded_at_us - now_us) > RECORDED_AT_SKEW_US_MAX:
+            return RefusedError(
                 "recorded_at is too far from the journal's clock",
                 code="failed_precondition",
                 hint="set the machines' clocks",
             )
-        if stated_prev != prev:
-            raise RefusedError(f"entry {position - first.position + 1} of the append: prev is not the leaf before it")
-        if len(salt) != SALT_SIZE_BYTES or size != len(payload):
-            raise RefusedError(
-                f"entry {position - first.position + 1} of the append: salt or payload has another size than stated"
-            )
-        item_salted = salt + payload
-        if sha256(item_salted).digest() != digest:
-            raise RefusedError(f"entry {position - first.position + 1} of the append: digest is not the payload's")
-        prev = sha256(b"\x00" + header).digest()
-        leaves.append(prev)
-        event_types.append(event_type)
-        salted.append(item_salted)
-        position += 1
-    return walked
-
-
-def _check_flags(flags: int, encryption: int, *, number: int, last: bool, fence: bytes) -> None:
-    if bool(flags & FLAG_LAST) != last:
-        raise RefusedError(f"entry {number} of the append: only the last one is marked as last")
-    if flags & FLAG_CLOSES_FENCE and (not last or fence == NO_FENCE):
-        raise RefusedError(f"entry {number} of the append: only the last one may close its fence")
-    if flags & FLAG_ENCRYPTED != encryption:
-        raise RefusedError("payload encryption is not what this deployment chose", code="failed_precondition")
+        if header.prev != prev:
+            return RefusedError(f"{name}: prev is not the leaf before it")
+        if len(item.salt) != SALT_SIZE_BYTES or header.payload_size_bytes != len(item.payload):
+            return RefusedError(f"{name}: salt or payload has another size than stated")
+        if entry.payload_digest(item.salt, item.payload) != header.payload_digest:
+            return RefusedError(f"{name}: digest is not the payload's")
+        prev = entry.leaf_hash(item.header)
+    raise AssertionError("an append without a fault is sound")
 
 
 def _decoded(header: bytes, number: int) -> Header:
@@ -173,10 +177,3 @@ def _decoded(header: bytes, number: int) -> Header:
         return entry.decode_header(header, place="append")
     except CorruptError as error:
         raise RefusedError(f"entry {number} of the append: {error.message}") from None
-
-
-def _misfit(header: bytes, number: int) -> RefusedError:
-    _decoded(header, number)
-    return RefusedError(
-        f"entry {number} of the append has another place, append, author or fence than its first one implies"
-    )

@@ -8,18 +8,16 @@ says what is not and where. An erased payload has neither salt nor payload; its 
 import hashlib
 from collections.abc import Callable, Iterator
 from itertools import repeat
-from typing import Final
 
-from journal.body import SALT_SIZE_BYTES, Run, Stored
+from journal.body import Run, Stored
 from journal.port import RawEntry
-from polyc.entry import FLAG_ENCRYPTED, FLAGS_KNOWN, HEADER_FIXED_SIZE_BYTES, MAGIC, Record, decode_header, genesis
+from polyc.entry import FLAG_ENCRYPTED, FLAGS_KNOWN, MAGIC, SALT_SIZE_BYTES, Record, decode_header, genesis
 from polyc.errors import CorruptError, UnavailableError
 from polyc.limits import READ_CHUNK_BYTES_MAX, READ_CHUNK_ROWS_MAX
 from polyc.payloads import PayloadKey
 
 Keys = Callable[[str, bytes], PayloadKey | None]  # of an incarnation; None when it was destroyed
 
-NAME_AT: Final = HEADER_FIXED_SIZE_BYTES - 1  # the name's length byte, then the name
 _sha256 = hashlib.sha256
 
 

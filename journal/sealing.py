@@ -48,7 +48,7 @@ class Sealer:
         self.latest = latest
         self._connection = connection
         self._origin = origin
-        self._log_signer = log_signer
+        self._log_signer = note.LogSigner(origin, log_signer)
         self._reload_log_signer = reload_log_signer
         self._secrets = secrets
         self.sweep_due = False  # whether erased bytes may still stand in the write-ahead log
@@ -59,25 +59,10 @@ class Sealer:
         """Judge, write, seal and answer every append of the batch."""
         if len(self._parts) > PARTITIONS_CACHED_MAX:
             self._parts.clear()
-        work = Batch(self.tree, self.keys)
-        answers: list[tuple[Pending, _Admitted | PolycError]] = []
-        connection, next_pid = self._connection, self._next_pid
         try:
-            connection.execute("BEGIN IMMEDIATE")
-            self._look_up(batch, work)
-            for pending in batch:
-                try:
-                    answers.append((pending, self._admit(pending.inspected, work)))
-                except RefusedError as error:
-                    answers.append((pending, error))
-            latest = self._write_seal(work) if work.leaves else self.latest
-            connection.execute("COMMIT")
-        except BaseException:
-            self._parts.clear()
-            self._next_pid = next_pid
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
-            raise
+            work, answers, latest = self._commit(batch, look_first=False)
+        except apsw.ConstraintError:  # somebody repeats an append that stands, at the partition's head
+            work, answers, latest = self._commit(batch, look_first=True)
         self.tree, self.keys, self.latest = work.tree, work.keys, latest
         if work.orders:
             self.sweep_due = True
@@ -86,6 +71,31 @@ class Sealer:
             self._sweep()
         for pending, answer in answers:
             pending.resolve(answer if isinstance(answer, PolycError) else answer.ack(latest))
+
+    def _commit(self, batch: Sequence[Pending], *, look_first: bool) -> "tuple[Batch, _Answers, str]":
+        """One transaction, and what to answer after it; nothing is changed when it fails.
+
+        Whether an append id was used is asked beforehand only of appends that do not go on at their partition's head,
+        as a repeat does not, and of what is refused. For the rest the unique index answers: a repeat at the head fails
+        there, and then everything is judged again with each id looked up first.
+        """
+        work = Batch(self.tree, self.keys)
+        answers: _Answers = []
+        connection, next_pid = self._connection, self._next_pid
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+            self._look_up(batch, work, everything=look_first)
+            for pending in batch:
+                answers.append((pending, self._answer(pending.inspected, work)))
+            latest = self._write_seal(work) if work.leaves else self.latest
+            connection.execute("COMMIT")
+        except BaseException:
+            self._parts.clear()
+            self._next_pid = next_pid
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            raise
+        return work, answers, latest
 
     def head(self, partition: str) -> Part | None:
         """The partition's head: remembered, or read from the file."""
@@ -100,13 +110,31 @@ class Sealer:
             )
         return self._parts[partition]
 
-    def _look_up(self, batch: Sequence[Pending], work: Batch) -> None:
+    def _answer(self, append: Inspected, work: Batch) -> "_Admitted | PolycError":
+        """Admit an append, or say why not; what is refused may be a repeat that nobody had reason to look up."""
+        try:
+            try:
+                return self._admit(append, work)
+            except RefusedError:
+                part = self.head(append.signed.partition)
+                if part is None or part.pid == 0:
+                    raise
+                work.look_up(self._connection, [(part.pid, append.signed.append_id)])
+                repeated = self._repeat(append, part, work)
+                if repeated is None:
+                    raise
+                return repeated
+        except RefusedError as error:
+            return error
+
+    def _look_up(self, batch: Sequence[Pending], work: Batch, *, everything: bool) -> None:
         """Find the repeats among the batch's appends in one question."""
         wanted = []
         for pending in batch:
-            part = self.head(pending.inspected.signed.partition)
-            if part is not None:
-                wanted.append((part.pid, pending.inspected.signed.append_id))
+            append = pending.inspected
+            part = self.head(append.signed.partition)
+            if part is not None and (everything or append.prev != part.leaf):
+                wanted.append((part.pid, append.signed.append_id))
         work.look_up(self._connection, wanted)
 
     def _admit(self, append: Inspected, work: Batch) -> "_Admitted":
@@ -256,23 +284,23 @@ class Sealer:
         for order in work.orders:
             self._erase(order)
         frontier = work.tree.frontier
-        text = str(note.Checkpoint(origin=self._origin, size=frontier.size, root=frontier.root()))
-        signer = self._signer_at(frontier.size - 1, work.keys)
-        line = note.sign(text, name=self._origin, signer=signer)
-        latest = str(note.Note(text=text, signatures=(line,)))
+        latest = self._signer_at(frontier.size - 1, work.keys).checkpoint(frontier.size, frontier.root())
         self._connection.execute(
             "INSERT INTO checkpoint (size, note, nodes) VALUES (?, ?, ?)",
             (frontier.size, latest, b"".join(frontier.nodes)),
         )
         return latest
 
-    def _signer_at(self, index: int, keys: KeyEvents) -> Signer:
+    def _signer_at(self, index: int, keys: KeyEvents) -> note.LogSigner:
         """The log's key that is valid for a checkpoint whose last entry has this index."""
         if keys.ring.role_at(self._log_signer.key_id, index) != "log" and self._reload_log_signer is not None:
-            self._log_signer = self._reload_log_signer()
+            self._log_signer = note.LogSigner(self._origin, self._reload_log_signer())
         if keys.ring.role_at(self._log_signer.key_id, index) != "log":
             raise LogKeyError("the log's key is not valid at this index", hint="polyc keys rotate log")
         return self._log_signer
+
+
+_Answers = list[tuple[Pending, "_Admitted | PolycError"]]
 
 
 class LogKeyError(RefusedError):
@@ -308,7 +336,8 @@ def _role_of(append: Inspected, keys: KeyEvents, index: int) -> str:
     """The author's role over the whole append; RefusedError when there is none or it may not write these types."""
     key_id = append.signed.key_id
     role = keys.ring.role_at(key_id, index)
-    if role is None or keys.ring.role_at(key_id, index + len(append.event_types) - 1) != role:
+    count = len(append.event_types)
+    if role is None or (count > 1 and keys.ring.role_at(key_id, index + count - 1) != role):
         raise RefusedError("the author's key is not valid at this index", code="unauthenticated")
     for code in set(append.event_types):
         if not may_author(role, code=code, partition=append.signed.partition):

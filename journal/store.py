@@ -6,15 +6,14 @@ refuses to go on when one of them lies. An acknowledged append is durable and un
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from pathlib import Path
-from typing import Final, Self
+from typing import Self
 
 import apsw
 
 from journal import cosigning, opening
 from journal.body import Stored
-from journal.committer import Committer, Pending, Task
+from journal.committer import Committer, Pending
 from journal.database import explain, explained, open_writer
 from journal.door import Inspected, inspect
 from journal.erasure import announced
@@ -34,10 +33,6 @@ from polyc.limits import APPEND_QUEUE_MAX
 from polyc.payloads import ENCRYPTED_PREFIX, PayloadKey
 from polyc.signing import Signer
 
-# Hashing many events holds Python's lock for milliseconds. Callers who judge such appends take turns, or the committer
-# would wait behind all of them each time a statement gave the lock away (measured: a third of the rate).
-EVENTS_JUDGED_ALONE: Final = 32
-
 
 class SqliteJournal:
     """The journal's only writer; reads through its own read-only connections."""
@@ -55,7 +50,6 @@ class SqliteJournal:
         self._secrets: Secrets | None = None
         self._failure: UnavailableError | None = None
         self._grew = threading.Condition()
-        self._turn = threading.Lock()
         self._size = 0
         self._reader: SqliteReader
         self._sealer: Sealer
@@ -151,7 +145,7 @@ class SqliteJournal:
             self._reader.close()
             raise
         self._size = tail.tree.frontier.size
-        self._committer = Committer(self._seal, clock=self._clock, queue_max=queue_max, failed=self._explain)
+        self._committer = Committer(self._inspect, self._seal, queue_max=queue_max, failed=self._explain)
 
     # -- the port
 
@@ -169,14 +163,10 @@ class SqliteJournal:
         return [pending.result() for pending in self.submit(appends)]
 
     def submit(self, appends: Sequence[SignedAppend]) -> list[Pending]:
-        """Judge and queue the appends; each `result()` waits for its own answer."""
+        """Queue the appends; each `result()` waits for its own answer."""
         if self._failure is not None:
             raise self._failure
-        event_count = sum(len(signed.entries) for signed in appends)
-        with self._turn if event_count >= EVENTS_JUDGED_ALONE else nullcontext():
-            items = [Pending(self._inspect(signed)) for signed in appends]
-        self._committer.submit(items)
-        return items
+        return self._committer.submit(appends)
 
     def _inspect(self, signed: SignedAppend) -> Inspected:
         key = self._sealer.keys.ring.get(signed.key_id)
@@ -210,13 +200,8 @@ class SqliteJournal:
         if self._failure is not None:
             raise self._failure
 
-        def run() -> None:
-            with explained(place=str(self.path)):
-                work(self._connection)
-
-        task = Task(run)
-        self._committer.submit((task,))
-        task.wait()
+        with self._committer.alone(), explained(place=str(self.path)):
+            work(self._connection)
 
     # -- the reader
 

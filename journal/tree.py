@@ -17,6 +17,7 @@ from polyc.errors import CorruptError
 from polyc.merkle import HASH_SIZE_BYTES, TILE_HEIGHT, TILE_WIDTH, Frontier
 
 LEVELS_MAX: Final = 64 // TILE_HEIGHT
+_TILE_SIZE_BYTES: Final = TILE_WIDTH * HASH_SIZE_BYTES
 _COVERING: Final = (  # the appends that hold the entries of a range of indexes
     f"SELECT name, incarnation, {COLUMNS} FROM append JOIN part USING (pid) WHERE idx < ?2"
     " AND idx >= coalesce((SELECT max(idx) FROM append WHERE idx <= ?1), ?1) ORDER BY idx"
@@ -40,21 +41,20 @@ class Tree:
 
     def extend(self, leaves: list[bytes]) -> list[Tile]:
         """Append leaf hashes; returns the tiles that became full, lower levels first."""
-        completed: list[list[bytes]] = [leaves] + [[] for _ in range(LEVELS_MAX - 1)]
-        first = [self.frontier.size >> (TILE_HEIGHT * level) for level in range(LEVELS_MAX)]
+        size = self.frontier.size
+        completed: list[list[bytes]] = [leaves]  # by level; a subtree completes only with one below it
         for height, node in self.frontier.extend(leaves):
-            completed[height // TILE_HEIGHT].append(node)
+            level = height // TILE_HEIGHT
+            if level == len(completed):
+                completed.append([])
+            completed[level].append(node)
         full: list[Tile] = []
         for level, hashes in enumerate(completed):
-            if not hashes:
-                break
-            joined = self.partials[level] + b"".join(hashes)
-            n = first[level] >> TILE_HEIGHT
-            whole = len(joined) // (TILE_WIDTH * HASH_SIZE_BYTES)
-            for i in range(whole):
-                size = TILE_WIDTH * HASH_SIZE_BYTES
-                full.append((level, n + i, joined[i * size : (i + 1) * size]))
-            self.partials[level] = joined[whole * TILE_WIDTH * HASH_SIZE_BYTES :]
+            joined = b"".join((self.partials[level], *hashes))
+            n = size >> (TILE_HEIGHT * (level + 1))
+            whole = len(joined) // _TILE_SIZE_BYTES
+            full += [(level, n + i, joined[i * _TILE_SIZE_BYTES : (i + 1) * _TILE_SIZE_BYTES]) for i in range(whole)]
+            self.partials[level] = joined[whole * _TILE_SIZE_BYTES :]
         return full
 
 

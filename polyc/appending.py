@@ -7,6 +7,7 @@ Nothing here knows what a payload means.
 
 from collections.abc import Sequence
 from enum import Enum
+from operator import add
 from typing import Final, Protocol
 
 import msgspec
@@ -114,8 +115,20 @@ def sign_append(
     payload_key: PayloadKey | None = None,
 ) -> SignedAppend:
     """Chain the drafts to the head and sign the last leaf; with a key, what is stored and signed is encrypted."""
-    assert 1 <= len(drafts) <= EVENTS_PER_APPEND_MAX, "an append has 1 to 1000 events"
-    salts = ids.token(16 * len(drafts))
+    count, first = len(drafts), head.position + 1
+    assert 1 <= count <= EVENTS_PER_APPEND_MAX, "an append has 1 to 1000 events"
+    payloads = [draft.payload for draft in drafts]
+    assert max(map(len, payloads)) <= PAYLOAD_SIZE_BYTES_MAX, "larger payloads go by digest"
+    flags = [entry.FLAG_CLOSES_FENCE if draft.closes_fence else 0 for draft in drafts]
+    flags[-1] |= entry.FLAG_LAST
+    if payload_key is not None:
+        flags = [each | entry.FLAG_ENCRYPTED for each in flags]
+        payloads = [
+            payload_key.encrypt(payload, position=position, nonce=ids.token(NONCE_SIZE_BYTES))
+            for position, payload in enumerate(payloads, start=first)
+        ]
+    chance = ids.token(entry.SALT_SIZE_BYTES * count)
+    salts = [chance[at : at + entry.SALT_SIZE_BYTES] for at in range(0, len(chance), entry.SALT_SIZE_BYTES)]
     template = entry.HeaderTemplate(
         fence=fence,
         recorded_at_us=recorded_at_us,
@@ -124,23 +137,15 @@ def sign_append(
         key_id=signer.key_id,
         partition=head.partition,
     )
-    items = []
-    last = len(drafts) - 1
-    for i, draft in enumerate(drafts):
-        payload = draft.payload
-        assert len(payload) <= PAYLOAD_SIZE_BYTES_MAX, "larger payloads go by digest"
-        flags = (entry.FLAG_LAST if i == last else 0) | (entry.FLAG_CLOSES_FENCE if draft.closes_fence else 0)
-        if payload_key is not None:
-            flags |= entry.FLAG_ENCRYPTED
-            nonce = ids.token(NONCE_SIZE_BYTES)
-            payload = payload_key.encrypt(payload, position=head.position + 1 + i, nonce=nonce)
-        items.append((flags, draft.event_type, salts[16 * i : 16 * i + 16], payload))
-    headers, leaf = template.chain(items, position=head.position + 1, prev=head.leaf)
-    entries = tuple(
-        SignedEntry(header, salt, payload)
-        for header, (_flags, _type, salt, payload) in zip(headers, items, strict=True)
+    headers, leaf = template.chain(
+        flags,
+        [draft.event_type for draft in drafts],
+        list(map(add, salts, payloads)),
+        position=first,
+        prev=head.leaf,
     )
     signature = signer.sign(entry.append_preimage(origin, leaf))
+    entries = tuple(map(SignedEntry, headers, salts, payloads))
     return SignedAppend(head.partition, append_id, signer.key_id, signature, entries, replaces)
 
 

@@ -13,7 +13,8 @@ What is stored is what is hashed, never re-encoded. The genesis preimage holds t
 
 import hashlib
 import struct
-from collections.abc import Iterable
+from collections.abc import Sequence
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -24,6 +25,7 @@ MAGIC: Final = b"PJE1"
 GENESIS_DOMAIN: Final = b"polychrome/journal/genesis/v1\n"
 APPEND_DOMAIN: Final = b"polychrome/journal/append/v1\n"
 NO_FENCE: Final = bytes(16)
+SALT_SIZE_BYTES: Final = 16
 
 FLAG_ENCRYPTED: Final = 1
 FLAG_LAST: Final = 2
@@ -31,7 +33,6 @@ FLAG_CLOSES_FENCE: Final = 4
 FLAGS_KNOWN: Final = FLAG_ENCRYPTED | FLAG_LAST | FLAG_CLOSES_FENCE
 
 _FIXED: Final = struct.Struct(">4sH16sHQq16s16s8s32s32sIB")
-_HEAD: Final = struct.Struct(">4sH16sHQ")
 HEADER_FIXED_SIZE_BYTES: Final = _FIXED.size
 assert HEADER_FIXED_SIZE_BYTES == 149
 
@@ -96,7 +97,7 @@ def encode_header(header: Header) -> bytes:
 class HeaderTemplate:
     """What the headers of one append share, laid out once; gives the same bytes as `encode_header`."""
 
-    __slots__ = ("_author", "_fence", "_tail")
+    __slots__ = ("_author", "_fence", "_pack", "_tail")
 
     def __init__(
         self,
@@ -112,32 +113,47 @@ class HeaderTemplate:
         self._fence = fence
         self._author = struct.pack(">q16s16s8s", recorded_at_us, incarnation, append_id, key_id)
         self._tail = struct.pack(">B", len(name)) + name
+        self._pack = _in_pieces(len(self._tail)).pack
 
     def chain(
-        self, items: Iterable[tuple[int, int, bytes, bytes]], *, position: int, prev: bytes
+        self,
+        flags: Sequence[int],
+        event_types: Sequence[int],
+        salted: Sequence[bytes],
+        *,
+        position: int,
+        prev: bytes,
     ) -> tuple[list[bytes], bytes]:
-        """The headers of (flags, event type, salt, payload) from a position on, each chained to the one before.
+        """The headers of events from a position on, each chained to the one before, and the last leaf.
 
-        Returns them and the last leaf.
+        `salted` is salt ‖ payload of each event.
         """
-        sha256, pack = hashlib.sha256, _HEAD.pack
+        sha256, pack = hashlib.sha256, self._pack
         fence, author, tail = self._fence, self._author, self._tail
+        digests = [sha256(item).digest() for item in salted]
         headers = []
-        for flags, event_type, salt, payload in items:
-            header = b"".join(
-                (
-                    pack(MAGIC, flags, fence, event_type, position),
-                    author,
-                    prev,
-                    sha256(salt + payload).digest(),
-                    len(payload).to_bytes(4, "big"),
-                    tail,
-                )
+        for number, digest in enumerate(digests):
+            header = pack(
+                MAGIC,
+                flags[number],
+                fence,
+                event_types[number],
+                position + number,
+                author,
+                prev,
+                digest,
+                len(salted[number]) - SALT_SIZE_BYTES,
+                tail,
             )
             headers.append(header)
             prev = sha256(b"\x00" + header).digest()
-            position += 1
         return headers, prev
+
+
+@cache
+def _in_pieces(tail_size: int) -> struct.Struct:
+    """A header as `chain` lays it out; 256 lengths of a name exist."""
+    return struct.Struct(f">4sH16sHQ48s32s32sI{tail_size}s")
 
 
 def decode_header(data: bytes, *, place: str) -> Header:

@@ -114,6 +114,28 @@ def sign(text: str, *, name: str, signer: Signer) -> SignatureLine:
     return SignatureLine(name=name, key_id=key_id, signature=signer.sign(text.encode()))
 
 
+class LogSigner:
+    """Signs one log's checkpoints: as `sign` and `Note` would write them, with what never changes laid out once."""
+
+    __slots__ = ("_line", "_origin", "_signer")
+
+    def __init__(self, origin: str, signer: Signer) -> None:
+        self._origin = origin
+        self._signer = signer
+        self._line = _key_id(origin, ED25519, signer.public_key)
+
+    @property
+    def key_id(self) -> bytes:
+        """The id of the key in the journal's key ring."""
+        return self._signer.key_id
+
+    def checkpoint(self, size: int, root: bytes) -> str:
+        """The signed note of a checkpoint."""
+        text = f"{self._origin}\n{size}\n{encode64(root)}\n"
+        signature = self._signer.sign(text.encode())
+        return f"{text}\n{DASH}{self._origin} {encode64(self._line + signature)}\n"
+
+
 def cosign(text: str, *, name: str, signer: Signer, time_s: int) -> SignatureLine:
     """A timestamped cosignature line over a checkpoint's text."""
     assert time_s > 0, "a cosignature names its time"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from journal.store import SqliteJournal
+from journal.verify import verify_file
 from journal.wal import inspect_wal
 from polyc.errors import CorruptError, RefusedError, UnavailableError
 from polyc.limits import APPEND_QUEUE_MAX
@@ -284,3 +285,16 @@ def test_a_failed_commit_leaves_heads_tree_and_keys_as_they_were(log: Log):
         assert texts(journal) == ["one", "two"]
     with log.open() as journal:
         assert texts(journal) == ["one", "two"]
+
+
+def test_a_repeat_signed_anew_at_the_head_is_found_beside_others_in_one_commit(log: Log):
+    with log.open() as journal:
+        log.say(journal, "conv-a", "one", append_id=b"i" * 16)
+        again = log.sign("conv-a", b"one", head=journal.head("conv-a"), append_id=b"i" * 16)
+        other, fresh = log.sign("conv-b", b"new"), log.sign("conv-c", b"fresh")
+        acks = journal.append_many([other, again, fresh])
+        assert [ack.repeated for ack in acks] == [False, True, False]
+        assert (acks[1].first_position, journal.head("conv-a").position) == (1, 1)
+        assert texts(journal, "conv-b") == ["new"]
+        assert texts(journal, "conv-c") == ["fresh"]
+    assert verify_file(log.path, policy=log.policy, level="V2").ok

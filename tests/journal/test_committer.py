@@ -1,0 +1,172 @@
+"""Who commits: the callers' own threads, one at a time, and nobody is forgotten."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from journal.committer import Committer, Pending
+from polyc.appending import Ack, Head, SignedAppend, SignedEntry
+from polyc.errors import RefusedError, UnavailableError
+from polyc.limits import EVENTS_PER_COMMIT_MAX
+
+
+def append(name: str, events: int = 1) -> SignedAppend:
+    return SignedAppend(name, bytes(16), bytes(8), bytes(64), (SignedEntry(b"", b"", b""),) * events)
+
+
+class Disk:
+    """Seals batches when it is let, and remembers them and the thread that did it."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[str]] = []
+        self.threads: list[int] = []
+        self.open = threading.Event()
+        self.open.set()
+        self.reached = threading.Semaphore(0)
+        self.fault: BaseException | None = None
+        self.committer = Committer(
+            self.judge, self.seal, queue_max=8, failed=lambda _error: UnavailableError("stopped")
+        )
+
+    def judge(self, signed: SignedAppend) -> SignedAppend:
+        if signed.partition == "bad":
+            raise RefusedError("not well made")
+        return signed
+
+    def seal(self, batch: list[Pending]) -> None:
+        self.reached.release()
+        self.open.wait()
+        if self.fault is not None:
+            raise self.fault
+        self.batches.append([pending.signed.partition for pending in batch])
+        self.threads.append(threading.get_ident())
+        for pending in batch:
+            pending.resolve(Ack(0, 1, 1, Head(pending.signed.partition, bytes(16), 1, bytes(32)), "note"))
+
+    def say(self, *names: str) -> list[str]:
+        return [pending.result().head.partition for pending in self.committer.submit([append(name) for name in names])]
+
+    def beside(self, work: Callable[[], object]) -> threading.Thread:
+        thread = threading.Thread(target=work)
+        thread.start()
+        return thread
+
+    def wait_for_queued(self, count: int) -> None:
+        while len(self.committer._queue) < count:
+            threading.Event().wait(0.001)
+
+
+def test_a_lone_writer_commits_on_its_own_thread():
+    disk = Disk()
+    assert disk.say("a") == ["a"]
+    assert disk.threads == [threading.get_ident()]
+
+
+def test_who_comes_while_one_commits_shares_the_next_commit_on_the_first_ones_thread():
+    disk = Disk()
+    disk.open.clear()
+    others = [disk.beside(lambda: disk.say("first"))]
+    disk.reached.acquire()
+    for number in range(3):
+        others.append(disk.beside(lambda name=f"late {number}": disk.say(name)))
+        disk.wait_for_queued(number + 1)
+    disk.open.set()
+    for thread in others:
+        thread.join()
+    assert disk.batches == [["first"], ["late 0", "late 1", "late 2"]]
+    assert disk.threads == [others[0].ident, others[1].ident]
+
+
+def test_a_refused_append_is_answered_and_holds_nobody_up():
+    disk = Disk()
+    first, bad, last = disk.committer.submit([append("a"), append("bad"), append("b")])
+    assert [first.result().head.partition, last.result().head.partition] == ["a", "b"]
+    with pytest.raises(RefusedError):
+        bad.result()
+    assert disk.batches == [["a", "b"]]
+
+
+def test_a_commit_is_bounded_by_its_events():
+    disk = Disk()
+    half = EVENTS_PER_COMMIT_MAX // 2 + 1
+    for pending in disk.committer.submit(
+        [append("a", half), append("b", half), append("c", EVENTS_PER_COMMIT_MAX + 1)]
+    ):
+        pending.result()
+    assert disk.batches == [["a"], ["b"], ["c"]]
+
+
+def test_an_append_whose_caller_gave_up_is_sealed_by_whoever_leads():
+    disk = Disk()
+    disk.open.clear()
+    leader = disk.beside(lambda: disk.say("leader"))
+    disk.reached.acquire()
+    (given_up,) = disk.committer.submit([append("given up")])
+    with pytest.raises(UnavailableError) as late:
+        given_up.result(timeout_s=0.0)
+    assert late.value.code == "deadline_exceeded"
+    disk.open.set()
+    leader.join()
+    assert disk.batches == [["leader"], ["given up"]]
+    assert given_up.result().head.partition == "given up"
+
+
+def test_everybody_hears_of_a_failed_commit_and_the_next_one_goes_on():
+    disk = Disk()
+    disk.fault = OSError("disk")
+    for pending in disk.committer.submit([append("a"), append("b")]):
+        with pytest.raises(UnavailableError):
+            pending.result()
+    disk.fault = None
+    assert disk.say("c") == ["c"]
+
+
+def test_an_interrupted_leader_leaves_the_lead_to_those_who_wait():
+    disk = Disk()
+    disk.open.clear()
+    disk.fault = KeyboardInterrupt()
+    raised: list[BaseException] = []
+
+    def interrupted() -> None:
+        try:
+            disk.say("interrupted")
+        except BaseException as error:  # what the caller's thread would have died of
+            raised.append(error)
+
+    leader = disk.beside(interrupted)
+    disk.reached.acquire()
+    waiting = disk.beside(lambda: disk.say("waiting"))
+    disk.wait_for_queued(1)
+    while not disk.committer._queue[0].is_waited_for:
+        threading.Event().wait(0.001)
+    disk.committer._seal = lambda batch: (setattr(disk, "fault", None), disk.seal(batch))
+    disk.open.set()
+    leader.join()
+    waiting.join()
+    assert [type(error) for error in raised] == [KeyboardInterrupt]
+    assert disk.batches == [["waiting"]]
+
+
+def test_who_is_alone_with_the_store_holds_commits_off_and_they_follow():
+    disk = Disk()
+    with disk.committer.alone():
+        waiting = disk.committer.submit([append("a")])
+        assert disk.batches == []
+    assert disk.batches == [["a"]]
+    assert waiting[0].result().head.partition == "a"
+
+
+def test_closing_seals_what_waits_and_takes_no_more():
+    disk = Disk()
+    disk.open.clear()
+    leader = disk.beside(lambda: disk.say("leader"))
+    disk.reached.acquire()
+    (left,) = disk.committer.submit([append("left")])
+    closing = disk.beside(disk.committer.close)
+    disk.open.set()
+    leader.join()
+    closing.join()
+    assert left.result().head.partition == "left"
+    with pytest.raises(UnavailableError):
+        disk.say("late")
