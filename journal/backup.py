@@ -23,6 +23,7 @@ from polyc.durable import sync_file, sync_folder, write_file
 from polyc.errors import CorruptError, RefusedError
 
 FORMAT: Final = "polychrome/journal/backup/v1"
+JOURNAL: Final = "journal.sqlite"
 _SIDE_FILES: Final = ("-wal", "-shm")
 
 
@@ -37,11 +38,15 @@ class Backup(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """The journal that stands in the data root now; `aside` is where the one before went."""
+    """The journal that stands in the data root now; `aside` is where the one before went.
+
+    `lost_sight` tells that the one before did not verify: what it held beyond this one, nobody knows.
+    """
 
     size: int
     root: str
     aside: Path | None
+    lost_sight: bool
 
 
 def backup(root: DataRoot, folder: Path) -> Backup:
@@ -50,7 +55,7 @@ def backup(root: DataRoot, folder: Path) -> Backup:
     if folder.exists() and any(folder.iterdir()):
         raise RefusedError(f"{folder} is not empty", code="failed_precondition")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    target = folder / "journal.sqlite"
+    target = folder / JOURNAL
     with explained(place=str(target)):
         source = open_reader(root.journal_file)
         copy = apsw.Connection(str(target))
@@ -81,7 +86,7 @@ def restore(folder: Path, root: DataRoot, *, policy: Policy | None = None, pins:
     """
     policy = policy or _policy(folder)
     # 1.
-    source = folder / "journal.sqlite"
+    source = folder / JOURNAL
     if not source.exists():
         raise RefusedError(f"no backup in {folder}", code="not_found")
     report = _verified(source, policy)
@@ -90,7 +95,8 @@ def restore(folder: Path, root: DataRoot, *, policy: Policy | None = None, pins:
     lock = WriterLock(root.journal_file.with_name("journal.lock"))
     try:
         # 3.
-        remembered = [*pins, *_journal_here(root, policy)]
+        here = _journal_here(root, policy)
+        remembered = [*pins, *here]
         check_not_behind(report.entries, remembered)
         differing = verify_file(source, policy=policy, pins=remembered)
         if not differing.ok:
@@ -109,7 +115,7 @@ def restore(folder: Path, root: DataRoot, *, policy: Policy | None = None, pins:
             write_file(root.policy_file, (folder / "policy.json").read_bytes())
     finally:
         lock.release()
-    return Restored(size=report.entries, root=report.root, aside=aside)
+    return Restored(size=report.entries, root=report.root, aside=aside, lost_sight=aside is not None and not here)
 
 
 def check_not_behind(size: int, pins: Sequence[Pin]) -> None:

@@ -79,7 +79,10 @@ def open_reader(path: Path, *, vfs: str | None = None) -> apsw.Connection:
 def check_format(connection: apsw.Connection, *, origin: str | None, place: str) -> str:
     """The origin the file was made for; refused when the format or the origin is another one."""
     with explained(place=place):
-        meta = dict(rows(connection, "SELECT key, value FROM meta"))
+        try:
+            meta = dict(rows(connection, "SELECT key, value FROM meta"))
+        except apsw.SQLError:
+            meta = {}  # a database, or an empty file, that is not ours
     if meta.get("format") == FORMAT_BEFORE:
         raise RefusedError(
             f"{place} was written by an earlier version, in another format",

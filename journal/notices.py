@@ -7,8 +7,9 @@ fleet table `journal_notices`.
 import msgspec
 
 from journal.erasure import NOTICES_PARTITION
+from journal.port import Opening
 from polyc.appending import Ack, Author, Draft
-from polyc.ids import uuid8
+from polyc.ids import uuid8, uuid8_bytes
 from polyc.vocabulary import BY_KIND
 
 
@@ -31,12 +32,25 @@ class Recovery(msgspec.Struct, frozen=True, kw_only=True, tag="recovery", tag_fi
 
 
 def record_gap(author: Author, *, detail: str, partition: str | None = None) -> Ack:
-    """Say in Control's name that something is missing."""
+    """Say in Control's name that something is missing; saying it again changes nothing."""
     body = Gap(id=uuid8("gap", detail, partition or ""), detail=detail, partition=partition)
-    return author.append(NOTICES_PARTITION, [Draft(BY_KIND["gap"].code, msgspec.json.encode(body))])
+    return _record(author, "gap", msgspec.json.encode(body))
 
 
 def record_recovery(author: Author, *, detail: str, from_index: int) -> Ack:
-    """Say in Control's name that a torn tail was cut or a backup restored."""
+    """Say in Control's name that a torn tail was cut or a backup restored; saying it again changes nothing."""
     body = Recovery(id=uuid8("recovery", detail, str(from_index)), detail=detail, from_index=from_index)
-    return author.append(NOTICES_PARTITION, [Draft(BY_KIND["recovery"].code, msgspec.json.encode(body))])
+    return _record(author, "recovery", msgspec.json.encode(body))
+
+
+def record_torn_tail(author: Author, opening: Opening) -> Ack | None:
+    """Say what opening the journal cut, when it cut something: whoever connects says it, the first one counts."""
+    if not opening.torn_bytes:
+        return None
+    detail = f"{opening.torn_bytes} bytes of a commit that never ended were cut off the write-ahead log"
+    return record_recovery(author, detail=detail, from_index=opening.size)
+
+
+def _record(author: Author, kind: str, body: bytes) -> Ack:
+    append_id = uuid8_bytes(kind, body.decode())
+    return author.append(NOTICES_PARTITION, [Draft(BY_KIND[kind].code, body)], append_id=append_id)

@@ -4,6 +4,7 @@ A torn tail (bytes past the last commit) is SQLite's to cut: it was never acknow
 checkpoint is corruption: stop, name it, remove nothing (ruling 10).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from journal.tree import Tree, load_tree
 from journal.wal import WalReport, inspect_wal
 from polyc import note
 from polyc.errors import CorruptError
-from polyc.keyring import KeyRing
+from polyc.keyring import Key, KeyRing
 from polyc.limits import TAIL_VERIFIED_ENTRIES_MAX
 from polyc.merkle import EMPTY_ROOT, Frontier
 
@@ -46,14 +47,19 @@ def check_wal(path: Path) -> WalReport:
     return report
 
 
-def log_verifiers(origin: str, keys: KeyRing, *, size: int, first_log_key: bytes) -> list[note.Verifier]:
-    """The verifiers of the keys that may sign a checkpoint of this size: log keys valid at its last index.
+def log_keys(named: Sequence[Key], *, size: int, first_log_key: bytes) -> tuple[bytes, ...]:
+    """Those of the log's keys that may sign a checkpoint of this size: valid at its last index.
 
     The policy's log key stands in where the log names none (its keys cannot be read, or it is empty).
     """
-    publics = [key.public_key for key in keys.of_role("log", index=max(size - 1, 0))]
-    if not any(key.role == "log" for key in keys.all()):
-        publics = [first_log_key]
+    index = max(size - 1, 0)
+    return tuple([key.public_key for key in named if key.acts_at(index)]) if named else (first_log_key,)
+
+
+def log_verifiers(origin: str, keys: KeyRing, *, size: int, first_log_key: bytes) -> list[note.Verifier]:
+    """The same as verifiers of signed notes."""
+    named = [key for key in keys.all() if key.role == "log"]
+    publics = log_keys(named, size=size, first_log_key=first_log_key)
     return [note.Verifier(name=origin, kind=note.ED25519, public_key=public) for public in publics]
 
 

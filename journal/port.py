@@ -37,6 +37,16 @@ class RawEntry(msgspec.Struct, frozen=True, gc=False):
     signature: bytes = b""
 
 
+class Opening(msgspec.Struct, frozen=True):
+    """What the running writer found when it opened the journal.
+
+    `torn_bytes` were cut off the write-ahead log: a commit that never ended, acknowledged to nobody.
+    """
+
+    size: int
+    torn_bytes: int
+
+
 class JournalReader(Protocol):
     """The journal as readers see it."""
 

@@ -229,7 +229,14 @@ class JournalServicer(pb_grpc.JournalServiceServicer):
             self.journal.wait_beyond(request.beyond_size, wait_s)
         size = self.journal.size()
         text = self.journal.checkpoint() if size else ""
-        return pb.GetCheckpointResponse(size=size, checkpoint=text, origin=self.journal.origin)
+        opening = self.journal.opening()
+        return pb.GetCheckpointResponse(
+            size=size,
+            checkpoint=text,
+            origin=self.journal.origin,
+            torn_bytes=opening.torn_bytes,
+            opened_size=opening.size,
+        )
 
     @answered
     def GetReceipt(  # noqa: N802 gRPC's name

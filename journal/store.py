@@ -19,7 +19,7 @@ from journal.door import Inspected, inspect
 from journal.erasure import announced
 from journal.keyevents import KeyEvents
 from journal.lock import WriterLock
-from journal.port import PartitionHead, RawEntry
+from journal.port import Opening, PartitionHead, RawEntry
 from journal.reading import SqliteReader
 from journal.sealing import Sealer
 from journal.secrets import FILE, Secrets
@@ -50,7 +50,7 @@ class SqliteJournal:
         self._secrets: Secrets | None = None
         self._failure: UnavailableError | None = None
         self._grew = threading.Condition()
-        self._size = 0
+        self._size = self._opened_size = 0
         self._reader: SqliteReader
         self._sealer: Sealer
         self._committer: Committer
@@ -144,7 +144,7 @@ class SqliteJournal:
         except BaseException:
             self._reader.close()
             raise
-        self._size = tail.tree.frontier.size
+        self._size = self._opened_size = tail.tree.frontier.size
         self._committer = Committer(self._inspect, self._seal, queue_max=queue_max, failed=self._explain)
 
     # -- the port
@@ -208,6 +208,10 @@ class SqliteJournal:
     def size(self) -> int:
         """The size of the latest checkpoint."""
         return self._size
+
+    def opening(self) -> Opening:
+        """What this writer found when it opened the file."""
+        return Opening(self._opened_size, self.torn_bytes)
 
     def checkpoint(self) -> str:
         """The latest checkpoint."""

@@ -4,18 +4,20 @@ The leaves are taken from the tiles (partition_check holds every entry against t
 a pin remembers of a size is compared with the root of that size.
 """
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import apsw
 
 from journal.database import open_reader, row, rows
-from journal.findings import Fault, Level, Pin
-from journal.tree import TileNodes, Tree
+from journal.findings import Fault, Pin
+from journal.opening import log_keys
+from journal.tree import LEVELS_MAX, TileNodes
 from polyc import note
 from polyc.errors import CorruptError
-from polyc.merkle import HASH_SIZE_BYTES, TILE_WIDTH, Frontier
+from polyc.keyring import KEYS_PARTITION, KeyRing
+from polyc.merkle import HASH_SIZE_BYTES, TILE_HEIGHT, TILE_WIDTH, Frontier
+from polyc.signing import verify
 
 
 @dataclass(slots=True, kw_only=True)
@@ -30,23 +32,35 @@ class TreeOutcome:
     faults: list[Fault] = field(default_factory=list)
 
 
-def check_tree(
-    path: Path,
-    *,
-    origin: str,
-    size: int,
-    level: Level,
-    logs: Callable[[int], Sequence[note.Verifier]],
-    witnesses: Sequence[note.Verifier],
-    pins: Sequence[Pin],
-) -> TreeOutcome:
-    """Walk the tree of the first `size` entries once; what is wrong is in the outcome's faults."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TreeTask:
+    """What to hold the tree of the first `size` entries against; can be sent to another process."""
+
+    path: str
+    origin: str
+    size: int
+    root_public_key: bytes
+    first_log_key: bytes
+    key_events: tuple[bytes, ...]
+    witnesses: tuple[note.Verifier, ...] = ()
+    pins: tuple[Pin, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NotesTask:
+    """Checkpoints whose log signatures to verify (level V2): those with from_size <= size < to_size."""
+
+    tree: TreeTask
+    from_size: int
+    to_size: int
+
+
+def check_tree(task: TreeTask) -> TreeOutcome:
+    """Walk the tree once; what is wrong is in the outcome's faults."""
     outcome = TreeOutcome()
-    connection = open_reader(path)
+    connection = open_reader(Path(task.path))
     try:
-        _TreeCheck(
-            connection, origin=origin, size=size, logs=logs, witnesses=witnesses, pins=pins, outcome=outcome
-        ).run(every_signature=level == "V2")
+        _TreeCheck(connection, task, outcome=outcome).run()
     except CorruptError as fault:
         outcome.faults.append(Fault(kind=fault.kind, place=fault.place, detail=fault.message))
     except apsw.Error as error:
@@ -56,39 +70,84 @@ def check_tree(
     return outcome
 
 
+def check_notes(task: NotesTask) -> TreeOutcome:
+    """Verify the log's signature on each checkpoint of the range but the latest, which `check_tree` looks at."""
+    outcome, tree = TreeOutcome(), task.tree
+    logs = _Logs(tree)
+    query = "SELECT size, note FROM checkpoint WHERE size >= ? AND size < ? AND size <> ? ORDER BY size"
+    connection = open_reader(Path(tree.path))
+    try:
+        for size, text in connection.execute(query, (task.from_size, task.to_size, tree.size)):
+            try:
+                logs.check(text, size)
+                outcome.signatures += 1
+            except CorruptError as fault:
+                outcome.faults.append(Fault(kind=fault.kind, place=fault.place, detail=fault.message))
+    except apsw.Error as error:
+        outcome.faults.append(Fault(kind="database", place="checkpoint", detail=type(error).__name__))
+    finally:
+        connection.close()
+    return outcome
+
+
+class _Logs:
+    """The log's keys, by the size of the checkpoint that they may sign."""
+
+    def __init__(self, task: TreeTask) -> None:
+        self._origin = task.origin
+        self._first_log_key = task.first_log_key
+        keys = KeyRing(task.root_public_key)
+        for payload in task.key_events:
+            keys.apply(payload, place=KEYS_PARTITION)
+        self._keys = [key for key in keys.all() if key.role == "log"]
+        self._known: dict[tuple[bytes, ...], list[tuple[note.Verifier, bytes]]] = {}
+
+    def check(self, text: str, size: int) -> None:
+        """CorruptError unless one of the keys signed this checkpoint, and none of them badly."""
+        body, _blank, line = text.rpartition("\n\n")
+        prefix = f"{note.DASH}{self._origin} "
+        verifiers = self._at(size)
+        if line.startswith(prefix) and line.endswith("\n"):  # as the journal writes it; else the general way
+            encoded = line[len(prefix) : -1]
+            for verifier, key_id in verifiers:
+                raw = note.decode64(encoded, place=f"checkpoint {size}")
+                if raw[:4] == key_id and verify(verifier.public_key, raw[4:], f"{body}\n".encode()):
+                    return
+        place = f"checkpoint {size}"
+        note.verify_note(note.parse_note(text, place=place), [verifier for verifier, _id in verifiers], place=place)
+
+    def _at(self, size: int) -> list[tuple[note.Verifier, bytes]]:
+        publics = log_keys(self._keys, size=size, first_log_key=self._first_log_key)
+        found = self._known.get(publics)
+        if found is None:
+            verifiers = [note.Verifier(name=self._origin, kind=note.ED25519, public_key=public) for public in publics]
+            found = self._known[publics] = [(verifier, verifier.key_id) for verifier in verifiers]
+        return found
+
+
 class _TreeCheck:
     """One walk along the tree."""
 
-    def __init__(
-        self,
-        connection: apsw.Connection,
-        *,
-        origin: str,
-        size: int,
-        logs: Callable[[int], Sequence[note.Verifier]],
-        witnesses: Sequence[note.Verifier],
-        pins: Sequence[Pin],
-        outcome: TreeOutcome,
-    ) -> None:
+    def __init__(self, connection: apsw.Connection, task: TreeTask, *, outcome: TreeOutcome) -> None:
         self._connection = connection
-        self._origin = origin
-        self._size = size
-        self._logs = logs
-        self._witnesses = {(verifier.name, verifier.key_id): verifier for verifier in witnesses}
-        self._pins = pins
+        self._origin = task.origin
+        self._size = task.size
+        self._logs = _Logs(task)
+        self._witnesses = {(verifier.name, verifier.key_id): verifier for verifier in task.witnesses}
+        self._pins = task.pins
         self._cosignatures: dict[int, list[str]] = {}
         self._outcome = outcome
 
-    def run(self, *, every_signature: bool) -> None:
+    def run(self) -> None:
         """Check all that hangs on the tree.
 
         1. Nothing is checkpointed or pinned beyond the log's end. 2. Leaves give the stored tiles. 3. Each
-        checkpoint's root is the tree's at its size. 4. The log signed it (the latest, or every one). 5. Known
-        witnesses' cosignatures verify. 6. Pins agree.
+        checkpoint's root is the tree's at its size. 4. The log signed the latest. 5. Known witnesses' cosignatures
+        verify. 6. Pins agree.
         """
         # 1.
         self._check_ends()
-        walk = _TreeWalk(self._connection, outcome=self._outcome)
+        walk = _TreeWalk(self._connection, size=self._size, outcome=self._outcome)
         query = "SELECT size, note FROM checkpoint WHERE size <= ?"
         notes = dict(rows(self._connection, query, (self._size,)))
         for size, line in rows(self._connection, "SELECT size, line FROM cosignature"):
@@ -96,15 +155,15 @@ class _TreeCheck:
         for stop in sorted({*notes, *(pin.size for pin in self._pins if pin.size <= self._size), self._size}):
             # 2.
             walk.advance(stop)
-            root = walk.tree.frontier.root()
+            root = walk.frontier.root()
             if stop in notes:
                 # 3. to 5.
-                self._check_checkpoint(stop, notes[stop], root, signed=every_signature or stop == self._size)
+                self._check_checkpoint(stop, notes[stop], root)
             # 6.
             for pin in self._pins:
                 if pin.size == stop:
                     self._check_pin(pin, root)
-        self._outcome.root = walk.tree.frontier.root().hex()
+        self._outcome.root = walk.frontier.root().hex()
 
     def _check_ends(self) -> None:
         size = self._size
@@ -118,34 +177,24 @@ class _TreeCheck:
                 detail = f"the journal ends at {size}, {pin.source} has seen {pin.size}"
                 self._fault("rollback", f"checkpoint {pin.size}", detail)
 
-    def _check_checkpoint(self, size: int, text: str, root: bytes, *, signed: bool) -> None:
+    def _check_checkpoint(self, size: int, text: str, root: bytes) -> None:
         place = f"checkpoint {size}"
         self._outcome.checkpoints += 1
         expected = str(note.Checkpoint(origin=self._origin, size=size, root=root))
-        as_expected = text.startswith(f"{expected}\n{note.DASH}")
-        if as_expected and not signed and size not in self._cosignatures:
-            return  # most of them: the body is what the entries give, and the signature is not asked for
         try:
-            if as_expected:
-                lines = note.parse_signatures(text[len(expected) + 1 :], place=place)
-                self._check_signatures(note.Note(text=expected, signatures=lines), size, signed=signed)
-                return
-            parsed = note.parse_note(text, place=place)
-            checkpoint = note.decode_checkpoint(parsed.text, place=place)
-            if (checkpoint.origin, checkpoint.size) != (self._origin, size):
-                raise CorruptError("its note is for another log or size", place=place, kind="checkpoint")
-            if checkpoint.root != root:
-                raise CorruptError("the entries do not give its root", place=place, kind="root")
-            self._check_signatures(parsed, size, signed=signed)
+            if not text.startswith(f"{expected}\n{note.DASH}"):
+                checkpoint = note.decode_checkpoint(note.parse_note(text, place=place).text, place=place)
+                if (checkpoint.origin, checkpoint.size) != (self._origin, size):
+                    raise CorruptError("its note is for another log or size", place=place, kind="checkpoint")
+                if checkpoint.root != root:
+                    raise CorruptError("the entries do not give its root", place=place, kind="root")
+            if size == self._size:
+                self._logs.check(text, size)
+                self._outcome.signatures += 1
+            if size in self._cosignatures:
+                self._check_cosignatures(note.parse_note(text, place=place).text, size, place=place)
         except CorruptError as fault:
             self._fault(fault.kind, fault.place, fault.message)
-
-    def _check_signatures(self, parsed: note.Note, size: int, *, signed: bool) -> None:
-        place = f"checkpoint {size}"
-        if signed:
-            note.verify_note(parsed, self._logs(size), place=place)
-            self._outcome.signatures += 1
-        self._check_cosignatures(parsed.text, size, place=place)
 
     def _check_cosignatures(self, text: str, size: int, *, place: str) -> None:
         """An unknown witness says nothing to us; a known one's line must verify."""
@@ -175,26 +224,49 @@ class _TreeCheck:
 
 
 class _TreeWalk:
-    """Grows the tree from the stored leaves and compares each tile that fills with the stored one."""
+    """Grows the tree from the leaves of the lowest tiles and compares what they give with the tiles above.
 
-    def __init__(self, connection: apsw.Connection, *, outcome: TreeOutcome) -> None:
-        self.tree = Tree(Frontier(), [b""] * 8)
-        self._connection = connection
+    That the leaves are the entries' is each partition's check (journal/partition_check.py).
+    """
+
+    def __init__(self, connection: apsw.Connection, *, size: int, outcome: TreeOutcome) -> None:
+        self.frontier = Frontier()
         self._nodes = TileNodes(connection)
         self._outcome = outcome
+        self._tile: tuple[int, bytes] = (-1, b"")
+        self._above: list[list[bytes]] = [[] for _ in range(LEVELS_MAX)]  # of the tile under way at each level
+        self._stored = {(level, n) for level, n in rows(connection, "SELECT level, n FROM tile")}
+        for n in range(size >> TILE_HEIGHT):
+            self._check_is_there(0, n)
 
     def advance(self, to_size: int) -> None:
-        frontier = self.tree.frontier
+        frontier = self.frontier
         while frontier.size < to_size:
-            tile_n, start = divmod(frontier.size, TILE_WIDTH)
-            end = min(TILE_WIDTH, to_size - tile_n * TILE_WIDTH)
-            tile = self._nodes.tile(0, tile_n)
+            n, start = divmod(frontier.size, TILE_WIDTH)
+            end = min(TILE_WIDTH, to_size - n * TILE_WIDTH)
+            if self._tile[0] != n:
+                self._tile = (n, self._nodes.tile(0, n))
+            tile = self._tile[1]
             if len(tile) < end * HASH_SIZE_BYTES:
-                at = tile_n * TILE_WIDTH + len(tile) // HASH_SIZE_BYTES
-                raise CorruptError("leaf is missing", place=f"index {at}", kind="gap")
-            leaves = [tile[i * HASH_SIZE_BYTES : (i + 1) * HASH_SIZE_BYTES] for i in range(start, end)]
-            for level, n, hashes in self.tree.extend(leaves):
-                stored = row(self._connection, "SELECT hashes FROM tile WHERE level = ? AND n = ?", (level, n))
-                if stored is None or stored[0] != hashes:
-                    kind, detail = ("tile_missing", "is missing") if stored is None else ("tile", "was changed")
-                    self._outcome.faults.append(Fault(kind=kind, place=f"tile {level}/{n}", detail=detail))
+                raise CorruptError(
+                    "leaf is missing", place=f"index {n * TILE_WIDTH + len(tile) // HASH_SIZE_BYTES}", kind="gap"
+                )
+            borders = range(start * HASH_SIZE_BYTES, end * HASH_SIZE_BYTES, HASH_SIZE_BYTES)
+            for height, node in frontier.extend([tile[at : at + HASH_SIZE_BYTES] for at in borders]):
+                self._take(height // TILE_HEIGHT, node)
+
+    def _take(self, level: int, node: bytes) -> None:
+        """A subtree is complete whose hash stands in a tile of this level."""
+        above = self._above[level]
+        above.append(node)
+        if len(above) == TILE_WIDTH:
+            n = (self.frontier.size >> (TILE_HEIGHT * (level + 1))) - 1
+            if self._check_is_there(level, n) and self._nodes.tile(level, n) != b"".join(above):
+                self._outcome.faults.append(Fault(kind="tile", place=f"tile {level}/{n}", detail="was changed"))
+            above.clear()
+
+    def _check_is_there(self, level: int, n: int) -> bool:
+        there = (level, n) in self._stored
+        if not there:
+            self._outcome.faults.append(Fault(kind="tile_missing", place=f"tile {level}/{n}", detail="is missing"))
+        return there

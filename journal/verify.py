@@ -10,9 +10,10 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 from journal import opening
 from journal.database import Readers, row, rows
@@ -21,7 +22,7 @@ from journal.findings import FAULTS_MAX, Fault, Level, Pin, Report
 from journal.keyevents import KeyEvents
 from journal.partition_check import Incarnation, Outcome, Task, check_incarnations
 from journal.reading import SqliteReader
-from journal.tree_check import check_tree
+from journal.tree_check import NotesTask, TreeOutcome, TreeTask, check_notes, check_tree
 from polyc import note
 from polyc.dataroot import DataRoot, Policy
 from polyc.errors import CorruptError, PolycError
@@ -30,6 +31,7 @@ from polyc.keyring import KEYS_PARTITION, KeyRing
 
 PARALLEL_FROM_ENTRIES: Final = 50_000  # below, starting processes costs more than it saves
 ENTRIES_PER_TASK: Final = 20_000
+NOTES_PER_TASK: Final = 1_000
 
 __all__ = ["Fault", "Level", "Pin", "Report", "verify"]
 
@@ -94,17 +96,21 @@ def verify_file(
             size, incarnations, end = _extent(path)
         except PolycError as error:
             return _stopped(policy, level, CorruptError(error.message, place=path.name, kind="database"))
-        # 3.
+        # 3. and 4., side by side
+        tree_task = TreeTask(
+            path=str(path),
+            origin=policy.origin,
+            size=size,
+            root_public_key=root_public_key,
+            first_log_key=bytes.fromhex(policy.log_key),
+            key_events=keys.payloads,
+            witnesses=tuple(witnesses),
+            pins=tuple(pins),
+        )
         tasks = list(_tasks(path, policy, level, size=size, keys=keys, incarnations=incarnations))
-        outcome = _run(tasks, size=size, processes=processes, progress=progress)
+        notes = _notes_tasks(tree_task) if level == "V2" else []
+        outcome, tree = _run(tasks, tree_task, notes, size=size, processes=processes, progress=progress)
         faults += outcome.faults
-        # 4.
-        first_log_key = bytes.fromhex(policy.log_key)
-
-        def logs(at_size: int) -> list[note.Verifier]:
-            return opening.log_verifiers(policy.origin, keys.ring, size=at_size, first_log_key=first_log_key)
-
-        tree = check_tree(path, origin=policy.origin, size=size, level=level, logs=logs, witnesses=witnesses, pins=pins)
         faults += tree.faults
         # 5.
         if end > size:
@@ -130,26 +136,73 @@ def verify_file(
 
 
 def _run(
-    tasks: list[Task], *, size: int, processes: int | None, progress: Callable[[int, int], None] | None
-) -> Outcome:
-    total = Outcome()
-    for outcome in _outcomes(tasks, size=size, processes=processes):
-        total.entries += outcome.entries
-        total.signatures += outcome.signatures
-        total.erased += outcome.erased
-        total.faults += outcome.faults
-        if progress is not None:
-            progress(min(total.entries, size), size)
-    return total
+    tasks: list[Task],
+    tree_task: TreeTask,
+    notes: list[NotesTask],
+    *,
+    size: int,
+    processes: int | None,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[Outcome, TreeOutcome]:
+    """What the tasks found, added up in their order; `progress` hears of each when it is done."""
+    total, tree = Outcome(), TreeOutcome()
+    for outcome in _outcomes([tree_task, *tasks, *notes], size=size, processes=processes):
+        if isinstance(outcome, Outcome):
+            total.entries += outcome.entries
+            total.signatures += outcome.signatures
+            total.erased += outcome.erased
+            total.faults += outcome.faults
+            if progress is not None:
+                progress(min(total.entries, size), size)
+        else:
+            tree.root = tree.root or outcome.root
+            tree.checkpoints += outcome.checkpoints
+            tree.signatures += outcome.signatures
+            tree.anchored_size = max(tree.anchored_size, outcome.anchored_size)
+            tree.anchors += outcome.anchors
+            tree.faults += outcome.faults
+    return total, tree
 
 
-def _outcomes(tasks: list[Task], *, size: int, processes: int | None) -> Iterator[Outcome]:
+def _outcomes(
+    tasks: list[Task | TreeTask | NotesTask], *, size: int, processes: int | None
+) -> Iterator[Outcome | TreeOutcome]:
     count = processes or (1 if size < PARALLEL_FROM_ENTRIES else os.cpu_count() or 1)
-    if count == 1 or len(tasks) == 1:
-        yield from map(check_incarnations, tasks)
+    if count == 1:
+        yield from map(_check, tasks)
         return
-    with ProcessPoolExecutor(count, mp_context=get_context("spawn")) as pool:
-        yield from pool.map(check_incarnations, tasks)
+    with ProcessPoolExecutor(count, mp_context=get_context(_start_method())) as pool:
+        yield from pool.map(_check, tasks)
+
+
+def _start_method() -> Literal["fork", "spawn"]:
+    """Forked processes start at once, but only a process with a single thread may fork; a spawned one takes 0.3 s."""
+    try:
+        return "fork" if len(list(Path("/proc/self/task").iterdir())) == 1 else "spawn"
+    except FileNotFoundError:
+        return "spawn"
+
+
+def _check(task: Task | TreeTask | NotesTask) -> Outcome | TreeOutcome:
+    match task:
+        case Task():
+            return check_incarnations(task)
+        case TreeTask():
+            return check_tree(task)
+        case NotesTask():
+            return check_notes(task)
+
+
+def _notes_tasks(tree: TreeTask) -> list[NotesTask]:
+    readers = Readers(Path(tree.path))
+    try:
+        with readers.borrow() as connection:
+            query = "SELECT size FROM checkpoint WHERE size < ? ORDER BY size"
+            sizes = [size for (size,) in rows(connection, query, (tree.size,))]
+    finally:
+        readers.close()
+    borders = [*sizes[::NOTES_PER_TASK], tree.size]
+    return [NotesTask(tree=tree, from_size=low, to_size=high) for low, high in pairwise(borders)]
 
 
 def _tasks(

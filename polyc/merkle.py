@@ -77,9 +77,9 @@ class Frontier:
         """The tree's root: the frontier's nodes folded from the right."""
         if not self.nodes:
             return EMPTY_ROOT
-        root = self.nodes[-1]
+        sha256, root = _sha256, self.nodes[-1]
         for node in reversed(self.nodes[:-1]):
-            root = node_hash(node, root)
+            root = sha256(b"\x01" + node + root).digest()
         return root
 
 

@@ -7,10 +7,12 @@ from journal import backup as copies
 from journal.archive_import import import_archive
 from journal.exporting import export
 from journal.fsck import fsck
+from journal.notices import record_gap, record_recovery
 from polyc.cli.console import note, progress
-from polyc.cli.deployment import root_of
+from polyc.cli.deployment import opened, root_of
 from polyc.cli.pins import pins_of, read_only
 from polyc.cli.verifying import policy_of
+from polyc.dataroot import DataRoot
 from polyc.durable import create_file
 from polyc.errors import CorruptError, RefusedError
 
@@ -70,11 +72,30 @@ def restored(arguments: Namespace) -> int:
     """Put a backup in the journal's place; refused when something here has seen more than it holds."""
     root = root_of(arguments)
     policy = policy_of(arguments.policy) if arguments.policy else None
-    done = copies.restore(Path(arguments.folder), root, policy=policy, pins=pins_of(root))
+    folder = Path(arguments.folder)
+    try:
+        pins = pins_of(root)
+    except CorruptError:  # the journal here is why there is something to restore: the copy's keys know the manifest too
+        pins = pins_of(root, journal=folder / copies.JOURNAL)
+    done = copies.restore(folder, root, policy=policy, pins=pins)
     note(f"{done.size:,} entries, root {done.root}")
     if done.aside is not None:
         note(f"the journal that was here is {done.aside}")
+    tell_restored(root, done)
     return 0
+
+
+def tell_restored(root: DataRoot, done: copies.Restored) -> None:
+    """The restored log says itself where it was taken up again, and whether something may be missing."""
+    if not (root.keys / "control.pem").exists():
+        note("polyc: hint: keys/ are not part of a backup: put them back to go on writing")
+        return
+    with opened(root) as deployment:
+        author = deployment.author("control")
+        record_recovery(author, detail=f"a backup of {done.size} entries was restored", from_index=done.size)
+        if done.lost_sight:
+            detail = f"the journal before the restored backup did not verify: what it held beyond index {done.size}"
+            record_gap(author, detail=f"{detail} is not known")
 
 
 def checked(arguments: Namespace) -> int:

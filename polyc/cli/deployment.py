@@ -12,7 +12,8 @@ from typing import Protocol
 
 from control.local import LocalControl
 from journal import boot
-from journal.port import JournalReader, PartitionHead
+from journal.notices import record_torn_tail
+from journal.port import JournalReader, Opening, PartitionHead
 from polyc.appending import Ack, Author, JournalPort, SignedAppend
 from polyc.clock import Clock, SystemClock
 from polyc.dataroot import DataRoot, default_data_root
@@ -33,6 +34,9 @@ class Journal(JournalPort, JournalReader, Protocol):
 
     def partition_head(self, partition: str, *, incarnation: bytes | None = None) -> PartitionHead | None:
         """Where an incarnation (the current one) stands."""
+
+    def opening(self) -> Opening:
+        """What the journal's opening cut, if anything."""
 
     def receipt(self, partition: str, position: int, *, incarnation: bytes | None = None) -> str:
         """The receipt of one entry."""
@@ -70,7 +74,15 @@ def opened(root: DataRoot, *, create: bool = False) -> Iterator[Deployment]:
         boot.create_deployment(root, clock=clock, ids=ids)
     root.policy()
     with boot.connect(root, clock=clock, ids=ids) as journal:
-        yield Deployment(root=root, journal=journal, clock=clock, ids=ids)
+        deployment = Deployment(root=root, journal=journal, clock=clock, ids=ids)
+        tell_torn_tail(deployment)
+        yield deployment
+
+
+def tell_torn_tail(deployment: Deployment) -> None:
+    """A torn tail that the journal's opening cut becomes an event of Control: the journal's process has no such key."""
+    if (deployment.root.keys / "control.pem").exists() and deployment.journal.opening().torn_bytes:
+        record_torn_tail(deployment.author("control"), deployment.journal.opening())
 
 
 def root_of(arguments: Namespace) -> DataRoot:

@@ -101,6 +101,38 @@ def test_a_backup_comes_back_unless_the_tables_have_seen_more(copy: Path, tmp_pa
     assert any(row["persona"] == "later" for row in polyc(copy, "persona", "list", "--format", "json").rows)
 
 
+def notices(root: Path) -> list[tuple[object, object]]:
+    """What the journal says about itself, as (kind, detail)."""
+    assert polyc(root, "project").code == 0
+    return [(row["kind"], row["detail"]) for row in ask(root, "SELECT kind, detail FROM journal_notices ORDER BY 1, 2")]
+
+
+def test_a_torn_tail_that_opening_cut_is_an_event_of_its_own_told_once(copy: Path) -> None:
+    wal = DataRoot(copy).journal_file.with_name("journal.sqlite-wal")
+    wal.write_bytes(b"half a commit" * 400)
+    for _ in range(2):
+        assert polyc(copy, "persona", "list").code == 0
+    assert notices(copy) == [("recovery", "5200 bytes of a commit that never ended were cut off the write-ahead log")]
+    assert polyc(copy, "verify", "--level", "V2").code == 0
+
+
+def test_a_restored_log_says_where_it_was_taken_up_and_what_nobody_knows(copy: Path, tmp_path: Path) -> None:
+    backup = tmp_path / "backup"
+    assert polyc(copy, "backup", str(backup)).code == 0
+    journal = DataRoot(copy).journal_file
+    journal.write_bytes(journal.read_bytes()[:-4096])
+    size = json.loads((backup / "backup.json").read_bytes())["size"]
+    said = polyc(copy, "restore", str(backup))
+    assert said.code == 0, said.err
+    assert notices(copy) == [
+        (
+            "gap",
+            f"the journal before the restored backup did not verify: what it held beyond index {size} is not known",
+        ),
+        ("recovery", f"a backup of {size} entries was restored"),
+    ]
+
+
 def test_a_journal_behind_its_tables_is_told(copy: Path, tmp_path: Path) -> None:
     older = tmp_path / "older.sqlite"
     shutil.copy(DataRoot(copy).journal_file, older)

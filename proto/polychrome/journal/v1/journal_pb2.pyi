@@ -217,14 +217,18 @@ class GetCheckpointRequest(_message.Message):
     def __init__(self, beyond_size: _Optional[int] = ..., timeout_ms: _Optional[int] = ...) -> None: ...
 
 class GetCheckpointResponse(_message.Message):
-    __slots__ = ("size", "checkpoint", "origin")
+    __slots__ = ("size", "checkpoint", "origin", "torn_bytes", "opened_size")
     SIZE_FIELD_NUMBER: _ClassVar[int]
     CHECKPOINT_FIELD_NUMBER: _ClassVar[int]
     ORIGIN_FIELD_NUMBER: _ClassVar[int]
+    TORN_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OPENED_SIZE_FIELD_NUMBER: _ClassVar[int]
     size: int
     checkpoint: str
     origin: str
-    def __init__(self, size: _Optional[int] = ..., checkpoint: _Optional[str] = ..., origin: _Optional[str] = ...) -> None: ...
+    torn_bytes: int
+    opened_size: int
+    def __init__(self, size: _Optional[int] = ..., checkpoint: _Optional[str] = ..., origin: _Optional[str] = ..., torn_bytes: _Optional[int] = ..., opened_size: _Optional[int] = ...) -> None: ...
 
 class GetReceiptRequest(_message.Message):
     __slots__ = ("partition", "position", "incarnation")
