@@ -33,6 +33,7 @@ from zstandard import ZstdDecompressor
 from bench.measure import Measurement
 from journal.body import COMPRESSED
 from journal.boot import create_deployment, open_embedded
+from journal.store import SqliteJournal
 from journal.verify import Level, verify
 from polyc import entry
 from polyc.appending import Author, Draft, Head, sign_append
@@ -241,7 +242,16 @@ def read_point(*, partitions: int) -> float:
         root, clock, ids = DataRoot(Path(folder)), SystemClock(), SystemIds()
         create_deployment(root, clock=clock, ids=ids)
         signer = load_signer(root.keys / "harness.pem")
-        with open_embedded(root, clock=clock, ids=ids) as journal:
+        policy = root.policy()
+        with SqliteJournal.open(
+            root.journal_file,
+            origin=policy.origin,
+            root_public_key=bytes.fromhex(policy.root_key),
+            log_signer=load_signer(root.keys / "log.pem"),
+            clock=clock,
+            ids=ids,
+            opens_per_s=1e6,  # so many are opened at once in no deployment
+        ) as journal:
             batch = []
             for i in range(partitions):
                 name, incarnation = f"conv-{i}", ids.token(16)

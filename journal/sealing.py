@@ -16,6 +16,7 @@ from journal.database import row, rows
 from journal.door import Inspected
 from journal.erasure import NOTICES_PARTITION, Erased, erasures_of
 from journal.keyevents import KeyEvents
+from journal.pace import Pace
 from journal.secrets import Secrets
 from journal.tree import Tree
 from polyc import note
@@ -42,6 +43,7 @@ class Sealer:
         keys: KeyEvents,
         latest: str,
         secrets: Secrets | None = None,
+        opens: Pace,
     ) -> None:
         self.tree = tree
         self.keys = keys
@@ -51,6 +53,7 @@ class Sealer:
         self._log_signer = note.LogSigner(origin, log_signer)
         self._reload_log_signer = reload_log_signer
         self._secrets = secrets
+        self._opens = opens
         self.sweep_due = False  # whether erased bytes may still stand in the write-ahead log
         self._parts: dict[str, Part | None] = {}
         self._next_pid = 1 + (connection.execute("SELECT max(pid) FROM part").get or 0)
@@ -266,6 +269,10 @@ class Sealer:
             used = "SELECT 1 FROM part WHERE name = ? AND incarnation = ?"
             if self._connection.execute(used, (name, append.incarnation)).fetchone():
                 raise RefusedError("the incarnation was used before", code="already_exists")
+        if not self._opens.take():
+            raise RefusedError(
+                "too many partitions are being opened", code="resource_exhausted", hint="try again in a moment"
+            )
         replaced = None if part is None else part.pid
         opener_id = append.signed.key_id
         return Part(0, name, append.incarnation, position=0, leaf=append.prev, opener=opener_id, replaces=replaced)

@@ -19,6 +19,7 @@ from journal.door import Inspected, inspect
 from journal.erasure import announced
 from journal.keyevents import KeyEvents
 from journal.lock import WriterLock
+from journal.pace import Pace
 from journal.port import Opening, PartitionHead, RawEntry
 from journal.reading import SqliteReader
 from journal.sealing import Sealer
@@ -29,7 +30,7 @@ from polyc.entry import Record
 from polyc.errors import PolycError, RefusedError, UnavailableError
 from polyc.ids import IdSource, check_partition
 from polyc.keyring import KeyRing
-from polyc.limits import APPEND_QUEUE_MAX
+from polyc.limits import APPEND_QUEUE_MAX, PARTITIONS_OPENED_BURST, PARTITIONS_OPENED_PER_S
 from polyc.payloads import ENCRYPTED_PREFIX, PayloadKey
 from polyc.signing import Signer
 
@@ -70,6 +71,7 @@ class SqliteJournal:
         socket: str = "",
         encrypts: bool = False,
         queue_max: int = APPEND_QUEUE_MAX,
+        opens_per_s: float = PARTITIONS_OPENED_PER_S,
         vfs: str | None = None,
         synchronous: str = "FULL",
     ) -> Self:
@@ -87,7 +89,8 @@ class SqliteJournal:
             journal.torn_bytes = torn_bytes
             if encrypts:
                 journal._secrets = Secrets(path.with_name(FILE), ids=ids)
-            journal._start(root_public_key, log_signer, reload_log_signer, queue_max=queue_max, vfs=vfs)
+            opens = Pace(clock, per_s=opens_per_s, burst=PARTITIONS_OPENED_BURST)
+            journal._start(root_public_key, log_signer, reload_log_signer, queue_max=queue_max, opens=opens, vfs=vfs)
         except BaseException:
             if connection is not None:
                 connection.close(True)
@@ -114,6 +117,7 @@ class SqliteJournal:
         reload_log_signer: Callable[[], Signer] | None,
         *,
         queue_max: int,
+        opens: Pace,
         vfs: str | None,
     ) -> None:
         self._reader = SqliteReader(
@@ -139,6 +143,7 @@ class SqliteJournal:
                     keys=keys,
                     latest=tail.note,
                     secrets=self._secrets,
+                    opens=opens,
                 )
             self._complete_erasures(keys.ring)
         except BaseException:

@@ -97,16 +97,7 @@ def verify_file(
         except PolycError as error:
             return _stopped(policy, level, CorruptError(error.message, place=path.name, kind="database"))
         # 3. and 4., side by side
-        tree_task = TreeTask(
-            path=str(path),
-            origin=policy.origin,
-            size=size,
-            root_public_key=root_public_key,
-            first_log_key=bytes.fromhex(policy.log_key),
-            key_events=keys.payloads,
-            witnesses=tuple(witnesses),
-            pins=tuple(pins),
-        )
+        tree_task = _tree_task(path, policy, size=size, keys=keys, witnesses=witnesses, pins=pins)
         tasks = list(_tasks(path, policy, level, size=size, keys=keys, incarnations=incarnations))
         notes = _notes_tasks(tree_task) if level == "V2" else []
         outcome, tree = _run(tasks, tree_task, notes, size=size, processes=processes, progress=progress)
@@ -191,6 +182,27 @@ def _check(task: Task | TreeTask | NotesTask) -> Outcome | TreeOutcome:
             return check_tree(task)
         case NotesTask():
             return check_notes(task)
+
+
+def _tree_task(
+    path: Path,
+    policy: Policy,
+    *,
+    size: int,
+    keys: KeyEvents,
+    witnesses: Sequence[note.Verifier],
+    pins: Sequence[Pin],
+) -> TreeTask:
+    return TreeTask(
+        path=str(path),
+        origin=policy.origin,
+        size=size,
+        root_public_key=bytes.fromhex(policy.root_key),
+        first_log_key=bytes.fromhex(policy.log_key),
+        key_events=keys.payloads,
+        witnesses=tuple(witnesses),
+        pins=tuple(pins),
+    )
 
 
 def _notes_tasks(tree: TreeTask) -> list[NotesTask]:

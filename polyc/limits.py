@@ -14,6 +14,8 @@ STORED_APPEND_SIZE_BYTES_MAX: Final = (
 COMPRESSED_SIZE_BYTES_MIN: Final = 2048  # smaller bodies: a page of disk saved costs more time than it is worth
 RECORDED_AT_SKEW_US_MAX: Final = 5 * 60 * 1_000_000  # ruling 1
 PARTITION_NAME_BYTES_MAX: Final = 255  # one length byte in the header
+PARTITIONS_OPENED_PER_S: Final = 1_000.0  # ten times what an import opens; more is a runaway author, kept forever
+PARTITIONS_OPENED_BURST: Final = 20_000
 APPEND_QUEUE_MAX: Final = 4096  # waiters of the committer; beyond it: RESOURCE_EXHAUSTED
 
 # Events

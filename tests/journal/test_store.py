@@ -298,3 +298,19 @@ def test_a_repeat_signed_anew_at_the_head_is_found_beside_others_in_one_commit(l
         assert texts(journal, "conv-b") == ["new"]
         assert texts(journal, "conv-c") == ["fresh"]
     assert verify_file(log.path, policy=log.policy, level="V2").ok
+
+
+def test_an_author_who_opens_partitions_without_end_is_slowed_and_nobody_else_is(log: Log, monkeypatch):
+    monkeypatch.setattr("journal.store.PARTITIONS_OPENED_BURST", 10)
+    with log.open(opens_per_s=2.0) as journal:  # sys-keys was the first of ten
+        for i in range(9):
+            log.say(journal, f"conv-{i}", "x")
+        with pytest.raises(RefusedError) as refused:
+            log.say(journal, "conv-9", "x")
+        assert (refused.value.code, journal.head("conv-9")) == ("resource_exhausted", None)
+        log.say(journal, "conv-0", "goes on")
+        log.clock.advance(seconds=1)
+        log.say(journal, "conv-9", "x")
+        log.say(journal, "conv-10", "x")
+        with pytest.raises(RefusedError):
+            log.say(journal, "conv-11", "x")
