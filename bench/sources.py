@@ -1,25 +1,40 @@
 """Importing whole histories: ours (parsed, redacted, signed, in the journal) against what PyPI has for the same files.
 
-    python -m bench.sources CORPUS [PEERS]
+    python -m bench.sources CORPUS [PEERS [--polylogue]]
 
 CORPUS is a folder with `claude/projects` and `codex/sessions` (see the generator in the steering repository); PEERS a
 folder where the peers' virtual environments are, or are made with `uv`. Measured are CPU seconds of the process and
 its children, because wall time on a shared machine says little: the first import, a second one without changes, and
-the bytes on disk. Ours keeps what the peers skip (bodies of edits, reasoning, whole results) and signs it.
+the bytes on disk. Ours keeps what the peers skip (bodies of edits, reasoning, whole results) and signs it; its tables
+and its search index are measured apart (`bench/replay.py`, `bench/search.py`). `grep -c` is the floor: it reads every
+byte and keeps nothing. All Python programs have their bytecode, as pip installs it; polylogue is a daemon that needs
+minutes, and a SQLite that the machine's Python may not have (one of a wheel is put before it).
 """
 
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.measure import Measurement
 
-PEERS = {"agent-session-analytics": ("0.2.1", "duckdb-cli"), "agentsview": ("0.46.1",)}
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+PEERS = {
+    "agent-session-analytics": ("0.2.1", "duckdb-cli==1.5.6"),
+    "agentsview": ("0.46.1",),
+    "polylogue": ("0.2.0", "pyproj==3.7.2"),
+}
+SYSTEM_PYTHON = "/usr/bin/python3"  # polylogue loads extensions into SQLite; not every build of Python can
+IDLE_S = 20.0  # a daemon that used next to nothing for so long has done its work
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,13 +46,20 @@ class Cost:
     disk_bytes: int
 
 
-def measure(corpus: Path, peers: Path) -> list[Measurement]:
-    """Ours against each peer that could be installed; a rate is megabytes of history a CPU second."""
+def measure(corpus: Path, peers: Path, *, with_polylogue: bool = False) -> list[Measurement]:
+    """Ours against each peer; a rate is megabytes of history a CPU second."""
     size_mb = sum(path.stat().st_size for path in corpus.rglob("*.jsonl")) / 1e6
+    costs: dict[str, Callable[[], Cost]] = {
+        "agent-session-analytics 0.2.1": lambda: of_analytics(corpus, installed("agent-session-analytics", peers)),
+        "agentsview 0.46.1": lambda: of_agentsview(corpus, installed("agentsview", peers)),
+        "grep -c": lambda: of_grep(corpus),
+    }
+    if with_polylogue:
+        costs["polylogue 0.2.0"] = lambda: of_polylogue(corpus, installed("polylogue", peers, python=SYSTEM_PYTHON))
     ours = of_polyc(corpus)
     found = []
-    for name, cost in (("agent-session-analytics", of_analytics), ("agentsview", of_agentsview)):
-        other = cost(corpus, installed(name, peers))
+    for name, cost in costs.items():
+        other = cost()
         for what, mine, theirs in (
             ("first import", ours.first_s, other.first_s),
             ("import without changes", ours.again_s, other.again_s),
@@ -48,8 +70,9 @@ def measure(corpus: Path, peers: Path) -> list[Measurement]:
                     unit="MB/CPU s",
                     ours=size_mb / mine,
                     peer=size_mb / theirs,
-                    peer_name=f"{name} {PEERS[name][0]}",
-                    note=f"on disk {ours.disk_bytes / 1e6:.0f} MB against {other.disk_bytes / 1e6:.0f} MB",
+                    peer_name=name,
+                    note=f"{mine:.2f} against {theirs:.2f} CPU s; on disk {ours.disk_bytes / 1e6:.0f} MB "
+                    f"against {other.disk_bytes / 1e6:.0f} MB",
                 )
             )
     return found
@@ -58,7 +81,7 @@ def measure(corpus: Path, peers: Path) -> list[Measurement]:
 def of_polyc(corpus: Path) -> Cost:
     """`polyc import`, without the projection (measured in bench/replay.py)."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {"POLYC_HOME": folder}
+        environment = plain_environment() | {"POLYC_HOME": folder}
         command = [Path(sys.executable).with_name("polyc"), "import", "--no-project"]
         command += [corpus / "claude", corpus / "codex"]
         return _cost(command, command, Path(folder), environment)
@@ -67,7 +90,7 @@ def of_polyc(corpus: Path) -> Cost:
 def of_analytics(corpus: Path, venv: Path) -> Cost:
     """`agent-session-analytics ingest`; it has no refresh, `ingest` is run again."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {
+        environment = plain_environment() | {
             "HOME": folder,
             "CLAUDE_CONFIG_DIR": str(corpus / "claude"),
             "CODEX_HOME": str(corpus / "codex"),
@@ -81,7 +104,7 @@ def of_analytics(corpus: Path, venv: Path) -> Cost:
 def of_agentsview(corpus: Path, venv: Path) -> Cost:
     """`agentsview sync`, its telemetry off."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | {
+        environment = plain_environment() | {
             "HOME": folder,
             "AGENTSVIEW_DATA_DIR": f"{folder}/data",
             "CLAUDE_PROJECTS_DIR": str(corpus / "claude" / "projects"),
@@ -93,25 +116,83 @@ def of_agentsview(corpus: Path, venv: Path) -> Cost:
         return _cost([program, "sync"], [program, "sync"], Path(folder), environment)
 
 
-def installed(name: str, peers: Path) -> Path:
+def of_grep(corpus: Path) -> Cost:
+    """The floor: every byte is read, nothing is kept."""
+    command = ["grep", "-rc", "zanzibar quasar", corpus / "claude", corpus / "codex"]
+    return _cost(command, command, Path("/nonexistent"), plain_environment())
+
+
+def of_polylogue(corpus: Path, venv: Path) -> Cost:
+    """`polylogued run` until it is idle, twice."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        (home / ".claude").mkdir()
+        (home / ".codex").mkdir()
+        shutil.copytree(corpus / "claude" / "projects", home / ".claude" / "projects")
+        shutil.copytree(corpus / "codex" / "sessions", home / ".codex" / "sessions")
+        library = home / "sqlite"
+        library.mkdir()
+        shutil.copy(next(venv.rglob("pyproj.libs/libsqlite3*")), library / "libsqlite3.so.0")
+        data = home / "data"
+        environment = plain_environment() | {
+            "HOME": folder,
+            "XDG_DATA_HOME": str(data),
+            "XDG_CONFIG_HOME": f"{folder}/config",
+            "XDG_STATE_HOME": f"{folder}/state",
+            "XDG_CACHE_HOME": f"{folder}/cache",
+            "LD_LIBRARY_PATH": str(library),
+        }
+        command = [venv / "bin" / "polylogued", "run", "--no-browser-capture", "--no-api"]
+        first_s = _cpu_until_idle_s(command, environment)
+        return Cost(first_s=first_s, again_s=_cpu_until_idle_s(command, environment), disk_bytes=_size(data))
+
+
+def plain_environment() -> dict[str, str]:
+    """Ours without what keeps Python from using its bytecode, or its own libraries."""
+    dropped = {"PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONPYCACHEPREFIX", "CLAUDE_CONFIG_DIR", "CODEX_HOME"}
+    return {name: value for name, value in os.environ.items() if name not in dropped}
+
+
+def installed(name: str, peers: Path, *, python: str = "3.11") -> Path:
     """The peer's own virtual environment."""
     venv = peers / name
     if not venv.exists():
-        uv = shutil.which("uv") or str(Path(sys.executable).with_name("uv"))
+        uv = shutil.which("uv") or str(Path(sys.executable).parents[1] / "uv" / "bin" / "uv")
         version, *extra = PEERS[name]
-        subprocess.run([uv, "venv", "-q", venv], check=True)
-        subprocess.run([uv, "pip", "install", "-q", "-p", venv, f"{name}=={version}", *extra], check=True)
+        subprocess.run([uv, "venv", "-q", "-p", python, venv], check=True)
+        wanted = [f"{name}=={version}", *extra]
+        subprocess.run([uv, "pip", "install", "-q", "--compile-bytecode", "-p", venv, *wanted], check=True)
     return venv
 
 
+def _cpu_until_idle_s(command: list, environment: dict[str, str]) -> float:
+    """CPU seconds of a daemon from its start until it has done nothing for a while."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    with subprocess.Popen(
+        [str(word) for word in command], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
+        used_s, since = -1.0, time.monotonic()
+        while process.poll() is None and time.monotonic() - since < IDLE_S:
+            time.sleep(0.5)
+            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+            now_s = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
+            if now_s - used_s > 0.2:
+                used_s, since = now_s, time.monotonic()
+        process.send_signal(signal.SIGTERM)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
 def _cost(first: list, again: list, folder: Path, environment: dict[str, str]) -> Cost:
+    """A program is started once before it is measured: what starts for the first time writes its bytecode."""
+    subprocess.run([str(first[0]), "--help"], check=False, env=environment, capture_output=True)
     first_s = _cpu_s(first, environment)
     return Cost(first_s=first_s, again_s=_cpu_s(again, environment), disk_bytes=_size(folder))
 
 
 def _cpu_s(command: list, environment: dict[str, str]) -> float:
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([str(word) for word in command], check=True, env=environment, capture_output=True)
+    subprocess.run([str(word) for word in command], check="grep" not in command, env=environment, capture_output=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
@@ -125,8 +206,10 @@ def main() -> int:
     from bench.run import render
 
     corpus = Path(sys.argv[1])
-    peers = Path(sys.argv[2]) if len(sys.argv) > 2 else Path(tempfile.gettempdir()) / "polyc-bench-peers"
-    print(render(measure(corpus, peers)).replace("best of three rounds", "one round"))
+    named = [word for word in sys.argv[2:] if not word.startswith("--")]
+    peers = Path(named[0]) if named else Path(tempfile.gettempdir()) / "polyc-bench-peers"
+    table = render(measure(corpus, peers, with_polylogue="--polylogue" in sys.argv))
+    print(table.replace("best of three rounds", "one round"))
     return 0
 
 
