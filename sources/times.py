@@ -35,6 +35,11 @@ def read_time(stamp: Any, *, naive_is_utc: bool = False) -> When:
     When(at=None, flag='no_offset')
     """
     if isinstance(stamp, str):
+        if stamp[-1:] == "Z" and stamp[4:5] == "-":  # as nearly all programs write it
+            try:
+                return _plausible(datetime.fromisoformat(stamp))
+            except ValueError:
+                return When(None, "unreadable")
         return _of_text(stamp, naive_is_utc=naive_is_utc)
     if stamp is None:
         return When(None, "missing")

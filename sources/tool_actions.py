@@ -60,12 +60,20 @@ def tool_use(name: str, arguments: Any) -> ToolUse:
     command = _command(fields) if action == "shell" else None
     if action == "shell" and command and _GIT.match(command):
         action = "git"
-    path = next((fields[key] for key in _PATH_KEYS if isinstance(fields.get(key), str)), None)
+    path = _path(fields)
     if path is None and action == "file_edit":
         patch = arguments if isinstance(arguments, str) else fields.get("input")
         found = _PATCH_PATH.search(patch) if isinstance(patch, str) else None
         path = found[1].strip() if found else None
     return ToolUse(action, command, path, server or None)
+
+
+def _path(fields: dict[str, Any]) -> str | None:
+    for key in _PATH_KEYS:
+        value = fields.get(key)
+        if isinstance(value, str):
+            return value
+    return None
 
 
 def _command(fields: dict[str, Any]) -> str | None:

@@ -4,9 +4,10 @@ import json
 
 import pytest
 
-from sources import Cursors
+from sources import Cursors, Following
 from tests.sources.histories import ClaudeFile, CodexFile, tool
 from tests.sources.loop import Loop
+from tests.sources.test_goldens import SAMPLES, laid_out
 
 
 def claude() -> bytes:
@@ -92,6 +93,41 @@ def test_a_file_cut_at_truly_every_byte_and_then_whole_is_the_whole_file(tmp_pat
     for name, make in HISTORIES.items():
         content = make()
         check_cuts(content, tmp_path, name, range(len(content)))
+
+
+def check_sample_cuts(sample: str, tmp_path, cuts_of) -> None:
+    """Each file of a provider's sample is cut, imported as a watcher does, and then whole again."""
+    folder = laid_out(sample, tmp_path)
+    wanted = Loop()
+    wanted.run(folder, final=True)
+    for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+        content = path.read_bytes()
+        for cut in cuts_of(path, content):
+            loop = Loop(following=Following())
+            path.write_bytes(content[:cut])
+            loop.run(folder, now_us=0)
+            path.write_bytes(content)
+            loop.run(folder, now_us=0)
+            loop.run(folder, final=True)
+            assert loop.journal.current() == wanted.journal.current(), (sample, path.name, cut)
+
+
+def some_cuts(path, content: bytes) -> list[int]:
+    """Around the ends of records, and now and then between."""
+    is_lines = path.suffix in {".jsonl", ".ndjson", ".txt"}
+    borders = {i + d for i, byte in enumerate(content) if byte == 10 and is_lines for d in (-1, 0, 1)}
+    return sorted(cut for cut in borders | set(range(0, len(content), len(content) // 12 + 1)) if cut < len(content))
+
+
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_a_sample_cut_anywhere_and_then_whole_is_the_whole_sample(sample, tmp_path):
+    check_sample_cuts(sample, tmp_path, some_cuts)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("sample", SAMPLES)
+def test_a_sample_cut_at_truly_every_byte_and_then_whole_is_the_whole_sample(sample, tmp_path):
+    check_sample_cuts(sample, tmp_path, lambda _path, content: range(min(len(content), 20_000)))
 
 
 def test_an_end_that_was_told_too_early_is_told_again(tmp_path):
