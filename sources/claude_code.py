@@ -131,7 +131,7 @@ class SessionKeys:
         self._path = path
         self._offset = 0
 
-    def fresh(self) -> Iterator[tuple[int, str | None]]:
+    def fresh(self) -> Iterator[tuple[int, bytes]]:
         """Those of the lines since the last time; of one that has no end yet, each time."""
         with self._path.open("rb") as stream:
             stream.seek(self._offset)
@@ -141,8 +141,7 @@ class SessionKeys:
                 found = _KEY_FIELDS.findall(lines)
                 if not all(stamp for _record, stamp in found):  # the time stands elsewhere in the line
                     found = [pair for line in lines.split(b"\n") for pair in _key_fields(line)]
-                for record, stamp in found:
-                    yield record_key(record), stamp.decode("ascii", "replace") or None
+                yield from [(record_key(record), stamp) for record, stamp in found]
 
 
 def _key_fields(line: bytes) -> Iterator[tuple[bytes, bytes]]:

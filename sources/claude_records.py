@@ -375,7 +375,7 @@ class Reader:
             pictures.append(msgspec.structs.replace(whole, text=None))
         is_error = part.get("is_error")
         exited = _EXIT.match(text) if is_error is True else None
-        lasted = _DURATION.search(sidecar) if sidecar else None
+        lasted = _DURATION.search(sidecar) if b'urationMs"' in bytes(sidecar) else None
         self.teller.result(
             ToolResult(
                 turn_id=self.teller.turn_id,

@@ -102,7 +102,7 @@ class RolloutKeys:
         self._chain = KeyChain(lineage_of(path).eldest)
         self._offset = 0
 
-    def fresh(self) -> Iterator[tuple[int, str | None]]:
+    def fresh(self) -> Iterator[tuple[int, bytes]]:
         """Those of the lines since the last time; of one that has no end yet, each time."""
         with open_lines(self._path) as stream:
             if self._offset:
@@ -120,14 +120,14 @@ class RolloutKeys:
                     self._offset += len(line)
 
 
-def key_of(chain: KeyChain, line: bytes) -> tuple[int, str | None] | None:
-    """The next record's key and its time as written; None for a meta."""
+def key_of(chain: KeyChain, line: bytes) -> tuple[int, bytes] | None:
+    """The next record's key and its time as written (empty: none); None for a meta."""
     if b'"session_meta"' in line[:200]:
         return None
     stamp = _STAMP.match(line)
     if stamp is None:
-        return chain.key(line.rstrip()), None
-    return chain.key(line[stamp.end() :].rstrip()), stamp[1].decode("ascii", "replace")
+        return chain.key(line.rstrip()), b""
+    return chain.key(line[stamp.end() :].rstrip()), stamp[1]
 
 
 def _metas(path: Path) -> Iterator[dict[str, Any]]:

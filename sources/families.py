@@ -78,7 +78,7 @@ class Families:
             telling.identity.native_id,
             provider.depth(Path(path)),
             tuple(key for key, _at in keys_at),
-            tuple(at for _key, at in keys_at),
+            tuple(at.decode("ascii", "replace") or None for _key, at in keys_at),
         )
         self._cursors.remember(file, msgspec.json.encode(member))
         return member

@@ -7,9 +7,9 @@ from typing import Protocol, Self
 
 
 class Keys(Protocol):
-    """The keys of a file's records that other files may hold copies of, with their times as written."""
+    """The keys of a file's records that other files may hold copies of, with their times as written (empty: none)."""
 
-    def fresh(self) -> Iterable[tuple[int, str | None]]:
+    def fresh(self) -> Iterable[tuple[int, bytes]]:
         """Those of the lines that were written since the last time, in order; the first time all of them."""
 
 
@@ -19,7 +19,7 @@ class NoKeys:
     def __init__(self, _path: Path) -> None:
         """Nothing is read."""
 
-    def fresh(self) -> Iterable[tuple[int, str | None]]:
+    def fresh(self) -> Iterable[tuple[int, bytes]]:
         """There are none."""
         return ()
 
@@ -33,7 +33,7 @@ class KeyChain:
     """Keys of records without names: each is a digest of all records so far, begun with a seed."""
 
     def __init__(self, seed: str) -> None:
-        self._digest = hashlib.blake2b(seed.encode("utf-8", "replace"), digest_size=8)
+        self._digest = hashlib.sha256(seed.encode("utf-8", "replace"))
 
     def copy(self) -> Self:
         """Another one that goes on from here."""
@@ -43,5 +43,6 @@ class KeyChain:
 
     def key(self, record: bytes) -> int:
         """The next record's key."""
-        self._digest.update(len(record).to_bytes(8, "big") + record)
-        return int.from_bytes(self._digest.digest(), "big") >> 1
+        self._digest.update(len(record).to_bytes(8, "big"))
+        self._digest.update(record)
+        return int.from_bytes(self._digest.digest()[:8], "big") >> 1

@@ -11,7 +11,10 @@ events (ids, types, times) are not touched.
 
 import hashlib
 import re
+from bisect import bisect_right
 from collections import Counter
+from collections.abc import Iterator
+from itertools import accumulate
 from typing import Any, Final
 
 import msgspec
@@ -63,6 +66,19 @@ def is_suspect(payload: bytes) -> bool:
     return _GIVEAWAYS.search(payload) is not None
 
 
+def _suspects(payloads: list[bytes], whole: bytes) -> Iterator[int]:
+    """The places of the payloads that are suspect, found in one pass over all of them."""
+    ends: list[int] = []
+    begin = 0
+    while (found := _GIVEAWAYS.search(whole, begin)) is not None:
+        ends = ends or list(accumulate(len(payload) + len(_SEPARATOR) for payload in payloads))
+        place = bisect_right(ends, found.start())
+        yield place
+        begin = ends[place]
+        if begin >= len(whole):
+            return
+
+
 class Redactor:
     """Rewrites payloads by the policy and counts what it struck, by kind."""
 
@@ -75,8 +91,11 @@ class Redactor:
         They are searched together (JSON holds no raw line feed), because nearly all of them are innocent.
         """
         whole = _SEPARATOR.join(payloads)
-        if is_suspect(whole):
-            cleaned = [self._clean_texts(one) if is_suspect(one) else one for one in payloads]
+        suspects = list(_suspects(payloads, whole))
+        if suspects:
+            cleaned = list(payloads)
+            for place in suspects:
+                cleaned[place] = self._clean_texts(payloads[place])
             whole = _SEPARATOR.join(cleaned)
         if any(literal in whole for literal in _HOME_LITERALS):
             whole = self._clean_homes(whole, _HOME)
