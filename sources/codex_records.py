@@ -21,6 +21,7 @@ from sources import fields
 from sources.codex_lines import Lineage, Record, decode_record, key_of
 from sources.codex_results import read_output
 from sources.codex_speech import Pairs, classify, texts_of
+from sources.codex_titles import title_of
 from sources.content import as_json, bounded, data_url_block, text_block
 from sources.conversation import Call, Identity, Segment, Tokens
 from sources.foreign_json import value_in
@@ -36,7 +37,7 @@ SILENT_EVENTS: Final = frozenset({
     "exec_command_begin", "exec_command_end", "exec_command_output_delta", "patch_apply_begin", "patch_apply_end",
     "mcp_tool_call_begin", "mcp_tool_call_end", "web_search_begin", "web_search_end", "turn_diff", "plan_update",
     "image_generation_begin", "image_generation_end", "view_image_tool_call", "context_compacted", "item_started",
-    "item_completed", "sub_agent_activity", "thread_goal_updated", "thread_name_updated", "background_event",
+    "item_completed", "sub_agent_activity", "thread_goal_updated", "background_event",
     "agent_reasoning_section_break", "raw_response_item", "session_configured", "entered_review_mode",
     "exited_review_mode", "shutdown_complete", "collab_agent_spawn_begin", "collab_agent_spawn_end",
     "collab_agent_interaction_begin", "collab_agent_interaction_end", "collab_waiting_begin", "collab_waiting_end",
@@ -55,6 +56,7 @@ class Reader:
         self.teller = Teller(identity, redactor=context.redactor)
         self.links: Callable[[Reader], Iterable[SessionLink]] = lambda _reader: ()
         self._path = path
+        self._session_id = lineage.session_id
         self._chain = KeyChain(lineage.eldest)
         self._is_copy = False
         self._meta: dict[str, Any] = {}
@@ -138,6 +140,7 @@ class Reader:
             session_id=fields.text(meta.get("id")),
             source_path=str(self._path),
             links=tuple(self.links(self)),
+            title=title_of(self._path, self._session_id),
             cwd=fields.text(meta.get("cwd")),
             repo=fields.text(git.get("repository_url")),
             git_branch=fields.text(git.get("branch")),
@@ -171,6 +174,9 @@ class Reader:
                 self._failed(item, when, offset)
             case "thread_rolled_back":
                 self._rolled_back(item, when, offset)
+            case "thread_name_updated":
+                if name := fields.text(item.get("thread_name")):
+                    self.teller.session(when.at, title=name, title_source="thread_name")
             case _ if kind in SILENT_EVENTS:
                 self.context.counts.skipped[kind] += 1
             case _:

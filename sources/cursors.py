@@ -27,6 +27,8 @@ from polyc.errors import UnavailableError
 
 VERSION: Final = 3
 
+BUSY_MS: Final = 10_000  # a watcher's round is much shorter; a first import of everything is longer, and says so
+
 _SCHEMA: Final = """
 CREATE TABLE file(id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, provider TEXT NOT NULL, signature TEXT NOT NULL,
                   told INTEGER NOT NULL) STRICT;
@@ -228,7 +230,7 @@ class _OtherVersionError(Exception):
 
 def _connect(path: str) -> apsw.Connection:
     connection = apsw.Connection(path)
-    connection.set_busy_timeout(10_000)
+    connection.set_busy_timeout(BUSY_MS)
     connection.execute("PRAGMA journal_mode = DELETE; PRAGMA synchronous = NORMAL")
     version = connection.execute("PRAGMA user_version").get
     if version not in {0, VERSION}:

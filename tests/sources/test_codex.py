@@ -316,3 +316,26 @@ def test_two_turns_of_one_name_are_two(tmp_path):
     events = told(f, folder=tmp_path)
     assert [e.turn.turn_id for e in of(TurnComplete, events)] == ["t", "t#2"]
     assert len({e.id for e in of(TurnStart, events)}) == 2
+
+
+def test_a_session_s_name_is_that_of_the_index_or_of_the_rollout(tmp_path):
+    session = "0197a000-0000-7000-8000-00000000000f"
+    f = CodexFile(session)
+    f.say("Go.")
+    f.answer("Done.")
+    f.event("thread_name_updated", thread_id=session, thread_name="Later name")
+    f.say("And on.")
+    f.answer("On.")
+    names = [
+        {"id": session, "thread_name": "First"},
+        {"id": "x", "thread_name": "X"},
+        {"id": session, "thread_name": "Lamp"},
+    ]
+    (tmp_path / "session_index.jsonl").write_text("".join(json.dumps(name) + "\n" for name in names) + "torn")
+    loop = Loop()
+    report, _ = loop.run(f.write(tmp_path / "sessions" / "2026"), final=True)
+    (drafts,) = loop.journal.drafts().values()
+    events = [event_of(draft) for draft in drafts]
+    assert events[0].title == "Lamp"
+    assert [e.title for e in events if type(e).__name__ == "SessionUpdated"] == ["Later name"]
+    assert report.turns == 2

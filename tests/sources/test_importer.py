@@ -8,6 +8,7 @@ import pytest
 
 from facts.events import SessionLink, Usage
 from polyc.appending import Draft
+from polyc.errors import UnavailableError
 from sources import Cursors, Importer, PlannedConversation, default_paths
 from sources.conversation import Identity, Segment
 from sources.copies import Share
@@ -101,6 +102,21 @@ def test_cursors_that_were_not_committed_repeat_the_same_appends(tmp_path):
     loop.cursors = Cursors.open(path)
     assert loop.run(folder)[1] == 0, "every append id was seen before"
     loop.cursors.close()
+
+
+def test_one_import_at_a_time_holds_the_cursors_and_only_while_it_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr("sources.cursors.BUSY_MS", 20)
+    path = tmp_path / "cursors.sqlite"
+    one, two = Cursors.open(path), Cursors.open(path)
+    Importer(one).survey([tmp_path], now_us=0)
+    with pytest.raises(UnavailableError, match="another import"):
+        Importer(two).survey([tmp_path], now_us=0)
+    one.commit()
+    Importer(two).survey([tmp_path], now_us=0)
+    two.forget()
+    Importer(one).survey([tmp_path], now_us=0)
+    one.close()
+    two.close()
 
 
 def test_an_export_in_a_zip_is_the_export(tmp_path):
