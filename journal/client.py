@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from journal import wire
 from journal.body import Stored
 from journal.keyevents import load_keyring
-from journal.port import Opening, PartitionHead, RawEntry
+from journal.port import Opened, PartitionHead, RawEntry
 from journal.records import Chain, Keys, RecordBatch, raw_entries
 from polyc.appending import Ack, Head, SignedAppend
 from polyc.entry import Record, decode_header
@@ -98,10 +98,10 @@ class JournalClient:
         """The size of the latest checkpoint."""
         return int(self._checkpoint().size)
 
-    def opening(self) -> Opening:
+    def opened(self) -> Opened:
         """What the running writer found when it opened the journal."""
         answer = self._checkpoint()
-        return Opening(answer.opened_size, answer.torn_bytes)
+        return Opened(answer.opened_size, answer.torn_bytes)
 
     def checkpoint(self) -> str:
         """The latest checkpoint."""

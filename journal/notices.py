@@ -7,7 +7,7 @@ fleet table `journal_notices`.
 import msgspec
 
 from journal.erasure import NOTICES_PARTITION
-from journal.port import Opening
+from journal.port import Opened
 from polyc.appending import Ack, Author, Draft
 from polyc.ids import uuid8, uuid8_bytes
 from polyc.vocabulary import BY_KIND
@@ -43,12 +43,12 @@ def record_recovery(author: Author, *, detail: str, from_index: int) -> Ack:
     return _record(author, "recovery", msgspec.json.encode(body))
 
 
-def record_torn_tail(author: Author, opening: Opening) -> Ack | None:
+def record_torn_tail(author: Author, opened: Opened) -> Ack | None:
     """Say what opening the journal cut, when it cut something: whoever connects says it, the first one counts."""
-    if not opening.torn_bytes:
+    if not opened.torn_bytes:
         return None
-    detail = f"{opening.torn_bytes} bytes of a commit that never ended were cut off the write-ahead log"
-    return record_recovery(author, detail=detail, from_index=opening.size)
+    detail = f"{opened.torn_bytes} bytes of a commit that never ended were cut off the write-ahead log"
+    return record_recovery(author, detail=detail, from_index=opened.size)
 
 
 def _record(author: Author, kind: str, body: bytes) -> Ack:

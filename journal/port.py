@@ -37,7 +37,7 @@ class RawEntry(msgspec.Struct, frozen=True, gc=False):
     signature: bytes = b""
 
 
-class Opening(msgspec.Struct, frozen=True):
+class Opened(msgspec.Struct, frozen=True):
     """What the running writer found when it opened the journal.
 
     `torn_bytes` were cut off the write-ahead log: a commit that never ended, acknowledged to nobody.

@@ -229,13 +229,13 @@ class JournalServicer(pb_grpc.JournalServiceServicer):
             self.journal.wait_beyond(request.beyond_size, wait_s)
         size = self.journal.size()
         text = self.journal.checkpoint() if size else ""
-        opening = self.journal.opening()
+        opened = self.journal.opened()
         return pb.GetCheckpointResponse(
             size=size,
             checkpoint=text,
             origin=self.journal.origin,
-            torn_bytes=opening.torn_bytes,
-            opened_size=opening.size,
+            torn_bytes=opened.torn_bytes,
+            opened_size=opened.size,
         )
 
     @answered

@@ -20,7 +20,7 @@ from journal.erasure import announced
 from journal.keyevents import KeyEvents
 from journal.lock import WriterLock
 from journal.pace import Pace
-from journal.port import Opening, PartitionHead, RawEntry
+from journal.port import Opened, PartitionHead, RawEntry
 from journal.reading import SqliteReader
 from journal.sealing import Sealer
 from journal.secrets import FILE, Secrets
@@ -214,9 +214,9 @@ class SqliteJournal:
         """The size of the latest checkpoint."""
         return self._size
 
-    def opening(self) -> Opening:
+    def opened(self) -> Opened:
         """What this writer found when it opened the file."""
-        return Opening(self._opened_size, self.torn_bytes)
+        return Opened(self._opened_size, self.torn_bytes)
 
     def checkpoint(self) -> str:
         """The latest checkpoint."""

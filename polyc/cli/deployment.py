@@ -13,7 +13,7 @@ from typing import Protocol
 from control.local import LocalControl
 from journal import boot
 from journal.notices import record_torn_tail
-from journal.port import JournalReader, Opening, PartitionHead
+from journal.port import JournalReader, Opened, PartitionHead
 from polyc.appending import Ack, Author, JournalPort, SignedAppend
 from polyc.clock import Clock, SystemClock
 from polyc.dataroot import DataRoot, default_data_root
@@ -35,7 +35,7 @@ class Journal(JournalPort, JournalReader, Protocol):
     def partition_head(self, partition: str, *, incarnation: bytes | None = None) -> PartitionHead | None:
         """Where an incarnation (the current one) stands."""
 
-    def opening(self) -> Opening:
+    def opened(self) -> Opened:
         """What the journal's opening cut, if anything."""
 
     def receipt(self, partition: str, position: int, *, incarnation: bytes | None = None) -> str:
@@ -81,8 +81,9 @@ def opened(root: DataRoot, *, create: bool = False) -> Iterator[Deployment]:
 
 def tell_torn_tail(deployment: Deployment) -> None:
     """A torn tail that the journal's opening cut becomes an event of Control: the journal's process has no such key."""
-    if (deployment.root.keys / "control.pem").exists() and deployment.journal.opening().torn_bytes:
-        record_torn_tail(deployment.author("control"), deployment.journal.opening())
+    found = deployment.journal.opened()
+    if found.torn_bytes and (deployment.root.keys / "control.pem").exists():
+        record_torn_tail(deployment.author("control"), found)
 
 
 def root_of(arguments: Namespace) -> DataRoot:
