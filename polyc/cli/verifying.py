@@ -82,6 +82,10 @@ def lines_of(report: Report) -> Iterator[str]:
     yield f"{report.origin}: {counted} at level {report.level}: {verdict}"
     for fault in report.faults:
         yield f"  {fault.kind} at {fault.place}: {detail_of(fault)}"
+    if not report.ok:
+        return
+    for first, end in report.anchored_ranges:
+        yield f"  entries {first:,} to {end - 1:,} are vouched for from outside: {', '.join(report.anchors)}"
     for first, end in report.unanchored_ranges:
         yield f"  entries {first:,} to {end - 1:,} are vouched for by this disk alone"
 
