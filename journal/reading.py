@@ -178,7 +178,7 @@ class SqliteReader:
         """Whole appends as they are stored, not verified: for a reader that verifies; the first holds the position."""
         with self._connections.borrow() as connection:
             found = _find(connection, partition, incarnation)
-            if found is None:
+            if found is None or not _holds(found[1], from_position):
                 return
             query = "SELECT max(position) FROM append WHERE pid = ? AND position <= ?"
             first = row(connection, query, (found[0], from_position))[0]
@@ -246,17 +246,11 @@ class SqliteReader:
         self, partition: str, from_position: int, incarnation: bytes | None, through_index: int | None
     ) -> Iterator[tuple[Chain, Stored, slice]]:
         """The appends of an incarnation, each with the chain it must fit and the part of it that was asked for."""
-        if from_position < 1:
-            raise RefusedError("positions start at 1", code="out_of_range")
         with self._connections.borrow() as connection:
             found = _find(connection, partition, incarnation)
-            if found is None:
+            if found is None or not _holds(found[1], from_position):
                 return
             pid, head = found
-            if from_position > head.position + 1:
-                raise RefusedError(f"the partition ends at position {head.position}", code="out_of_range")
-            if from_position > head.position:
-                return
             walk = self._chain_of(connection, pid, head, position=from_position)
         bound = head.last_index + 1 if through_index is None else min(through_index, head.last_index) + 1
         for stored in self._appends(pid, walk.position, bound):
@@ -357,6 +351,15 @@ def _find(connection: apsw.Connection, partition: str, incarnation: bytes | None
         else connection.execute(f"{columns} AND incarnation = ?", (partition, incarnation))
     ).fetchone()
     return None if row is None else (row[0], PartitionHead(*row[1:]))
+
+
+def _holds(head: PartitionHead, position: int) -> bool:
+    """Whether there is something from this position on; RefusedError when a reader can never have come so far."""
+    if position < 1:
+        raise RefusedError("positions start at 1", code="out_of_range")
+    if position > head.position + 1:
+        raise RefusedError(f"the partition ends at position {head.position}", code="out_of_range")
+    return position <= head.position
 
 
 def _check_end(walk: Chain, head: PartitionHead) -> None:

@@ -327,3 +327,14 @@ def test_the_opening_of_a_partition_is_its_first_record(any_journal, log: Log):
     for head in any_journal.partitions():
         first = next(iter(any_journal.read(head.partition)))
         assert any_journal.opening(head) == (first.recorded_at_us, first.payload)
+
+
+@pytest.mark.parametrize("options", [{}, {"from_position": 3}, {"from_position": 650}, {"from_position": 1201}])
+def test_batches_hold_what_read_gives_and_none_is_empty_or_without_bound(any_journal, log: Log, options):
+    for size in (1, 600, 1, 599):
+        log.say(any_journal, "conv-a", *[str(i) for i in range(size)])
+    batches = list(any_journal.read_batches("conv-a", **options))
+    assert [record for batch in batches for record in batch] == list(any_journal.read("conv-a", **options))
+    assert all(0 < len(batch) < 512 + 1000 for batch in batches)
+    middle = any_journal.partitions()[0].first_index + 3
+    assert [len(batch) for batch in any_journal.read_batches("conv-a", through_index=middle)][-1:] != [0]

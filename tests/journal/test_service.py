@@ -6,21 +6,24 @@ import threading
 from pathlib import Path
 
 import grpc
+import msgspec
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from journal import boot, server
+from journal import boot, server, wire
 from journal.client import AuditClient, JournalClient
 from journal.store import SqliteJournal
 from polyc.appending import Author, Draft
 from polyc.clock import SystemClock
 from polyc.dataroot import DataRoot
-from polyc.errors import RefusedError, UnavailableError
+from polyc.errors import CorruptError, RefusedError, UnavailableError
 from polyc.ids import SystemIds
 from polyc.keyring import KEYS_PARTITION
 from polyc.published import load_key_bundle
 from polyc.signing import load_signer, new_signer
+from polychrome.journal.v1 import journal_pb2 as pb
+from polychrome.journal.v1 import journal_pb2_grpc as pb_grpc
 from tests.journal.log import MESSAGE, Log, key_added
 
 
@@ -219,3 +222,72 @@ def test_a_client_without_a_server_says_that_it_is_unavailable(tmp_path: Path):
         assert not client.is_serving()
         with pytest.raises(UnavailableError):
             client.size()
+
+
+def test_who_asks_for_entries_gets_each_as_it_is_stored_and_signatures_when_wanted(running: Running, client):
+    running.say(client, "conv-a", "one", "two")
+    running.say(client, "conv-a", "three")
+    raws = list(client.read_raw("conv-a"))
+    with grpc.insecure_channel(f"unix:{running.root.socket('journal')}") as channel:
+        stub = pb_grpc.JournalServiceStub(channel)
+        signed = stub.Read(pb.ReadRequest(partition="conv-a", from_position=2, signatures=True))
+        head, *entries = signed
+        assert head.head.position == 3
+        found = [entry for answer in entries for entry in answer.entries]
+        assert [(e.index, e.header, e.salt, e.payload, e.signature) for e in found] == [
+            (raw.index, raw.header, raw.salt, raw.payload, raw.signature) for raw in raws[1:]
+        ]
+        bare = [e for answer in stub.Read(pb.ReadRequest(partition="conv-a")) for e in answer.entries]
+        assert [(e.payload, e.signature) for e in bare] == [(b"one", b""), (b"two", b""), (b"three", b"")]
+        start = raws[0].index
+        ranged = stub.ReadAll(pb.ReadAllRequest(from_index=start + 1, to_index=start + 3))
+        assert [e.payload for answer in ranged for e in answer.entries] == [b"two", b"three"]
+        tail = stub.Tail(pb.TailRequest(from_index=start + 2))
+        assert [e.payload for e in next(iter(tail)).entries] == [b"three"]
+        tail.cancel()
+        none = list(stub.Read(pb.ReadRequest(partition="conv-none", stored=True)))
+        assert none == []
+
+
+def test_a_range_that_begins_and_ends_within_appends_is_cut_there(running: Running, client):
+    running.say(client, "conv-a", *[f"a{i}" for i in range(5)])
+    running.say(client, "conv-b", *[f"b{i}" for i in range(5)])
+    start = next(iter(client.read("conv-a"))).index
+    assert [r.payload for r in client.read_all(from_index=start + 3, to_index=start + 7)] == [
+        b"a3",
+        b"a4",
+        b"b0",
+        b"b1",
+    ]
+    assert [r.payload for r in client.read("conv-a", from_position=4)] == [b"a3", b"a4"]
+    assert [r.payload for r in client.read("conv-a", from_position=2, through_index=start + 2)] == [b"a1", b"a2"]
+    assert [r.payload for r in itertools.islice(client.tail(from_index=start + 8), 2)] == [b"b3", b"b4"]
+    assert [r.position for batch in client.read_batches("conv-b", from_position=5) for r in batch] == [5]
+    assert list(client.read("conv-b", from_position=6)) == []
+    with pytest.raises(RefusedError):
+        list(client.read("conv-b", from_position=7))
+
+
+def test_a_stream_that_was_changed_on_the_way_is_refused_by_the_client(running: Running, client, monkeypatch):
+    running.say(client, "conv-a", "one", "two")
+    running.say(client, "conv-a", "three")
+    honest = wire.stored_of_pb
+
+    def changed(message):
+        stored = honest(message)
+        if stored.position != 3:
+            return stored
+        return msgspec.structs.replace(stored, body=stored.body[:-1] + b"!")
+
+    monkeypatch.setattr(wire, "stored_of_pb", changed)
+    records = client.read("conv-a")
+    assert [next(records).payload, next(records).payload] == [b"one", b"two"]
+    with pytest.raises(CorruptError) as stopped:
+        next(records)
+    assert stopped.value.kind == "digest"
+    monkeypatch.setattr(wire, "stored_of_pb", honest)
+    messages = wire.batched_stored
+    monkeypatch.setattr(wire, "batched_stored", lambda appends: messages(list(appends)[:-1]))
+    with pytest.raises(CorruptError) as stopped:
+        list(client.read("conv-a"))
+    assert stopped.value.kind == "gap"
