@@ -3,17 +3,19 @@
 import threading
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 from control.dispatches import Dispatches
 from control.index import Index
 from control.ports import JournalPlane, RedactionPolicy
-from control.statements import Statements
 from polyc.appending import Author
 from polyc.clock import Clock
 from polyc.dataroot import DataRoot
 from polyc.ids import IdSource, uuid7
 from polyc.signing import Signer, load_signer
+
+if TYPE_CHECKING:
+    from control.statements import Statements  # loads an HTTP client, which only a Control that serves needs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +38,7 @@ class ControlContext:
     clock: Clock
     ids: IdSource
     dispatches: Dispatches
-    statements: Statements | None = None
+    statements: "Statements | None" = None
     redaction: RedactionPolicy | None = None
     publishing: threading.Lock = field(default_factory=threading.Lock)
     acted_by: str | None = None

@@ -2,12 +2,11 @@
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Final, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
 import apsw
 import msgspec
 
-from journal.client import JournalClient
 from journal.database import check_format, open_reader
 from journal.port import JournalReader
 from journal.store import SqliteJournal
@@ -21,6 +20,9 @@ from polyc.ids import IdSource, uuid8
 from polyc.keyring import KEYS_PARTITION, KeyAdded
 from polyc.signing import Signer, load_or_create_signer, load_signer
 from polyc.vocabulary import BY_KIND, ROLES, Role
+
+if TYPE_CHECKING:
+    from journal.client import JournalClient
 
 Encryption = Literal["none", "per-conversation"]
 ORIGIN_PREFIX: Final = "polychrome.local/"
@@ -75,10 +77,12 @@ def open_embedded(root: DataRoot, *, clock: Clock, ids: IdSource, socket: str = 
     )
 
 
-def connect(root: DataRoot, *, clock: Clock, ids: IdSource) -> SqliteJournal | JournalClient:
+def connect(root: DataRoot, *, clock: Clock, ids: IdSource) -> "SqliteJournal | JournalClient":
     """The running journal's socket when there is one, else the writer's role for this command (ruling 5)."""
     socket = root.socket("journal")
     if socket.exists():
+        from journal.client import JournalClient  # noqa: PLC0415 gRPC costs every command what only a served journal needs
+
         client = JournalClient(socket, root_public_key=bytes.fromhex(root.policy().root_key))
         if client.is_serving():
             return client
