@@ -21,6 +21,7 @@ APPEND_QUEUE_MAX: Final = 4096  # waiters of the committer; beyond it: RESOURCE_
 # Events
 INLINE_TEXT_BYTES_MAX: Final = 1024 * 1024  # ruling 12: beyond this a row says how to get the text
 JSON_DEPTH_MAX: Final = 100  # nested brackets in foreign JSON, before any parser
+DOCUMENT_SIZE_BYTES_MAX: Final = 128 * 1024 * 1024  # a file that is one JSON value is held as a whole
 LINE_SIZE_BYTES_MAX: Final = 32 * 1024 * 1024  # A16: 24 MB lines exist; larger ones are quarantined
 
 # Folds

@@ -23,7 +23,7 @@ from sources.content import plain_text
 from sources.conversation import Identity, Segment
 from sources.foreign_json import value_in
 from sources.keys import record_key
-from sources.lines import BadLineError, SetAside, contains, object_decoder
+from sources.lines import BadLineError, SetAside, contains, object_decoder, whole_document
 from sources.provider import Context, Provider
 
 NAME: Final = "claude-code"
@@ -231,8 +231,8 @@ def _session_of(path: Path) -> Path | None:
 def _meta_call(meta: Path) -> str | None:
     """The call that started the subagent, as its description says (newer versions)."""
     try:
-        value = value_in(meta.read_bytes())
-    except OSError:
+        value = value_in(whole_document(meta))
+    except (OSError, BadLineError):
         return None
     call = value.get("toolUseId") if isinstance(value, dict) else None
     return call if isinstance(call, str) else None

@@ -20,7 +20,7 @@ from sources.content import plain_text, text_block
 from sources.conversation import Identity, Tokens
 from sources.dialogue import Answer, Asked, End, Opening, Prompt, Result, Statement, Talk
 from sources.foreign_json import value_in
-from sources.lines import BadLineError, SetAside, object_decoder, records
+from sources.lines import BadLineError, SetAside, object_decoder, records, whole_document
 from sources.provider import Context, Provider
 from sources.sqlite_files import companions_of, rows
 from sources.times import read_time
@@ -135,7 +135,7 @@ def _user(key: str, record: dict[str, Any], parts: list[Any], asked: list[str]) 
 
 def _plain(path: Path, context: Context) -> Iterator[Statement]:
     """`user:` and `assistant:` lines; what lies between two of them was said."""
-    text = path.read_bytes().decode("utf-8", "replace")
+    text = whole_document(path).decode("utf-8", "replace")
     speakers = list(_SPEAKER.finditer(text))
     never = read_time(None)
     for place, speaker in enumerate(speakers):

@@ -15,7 +15,7 @@ from sources import fields
 from sources.content import as_json, binary_block, bounded, plain_text, text_block
 from sources.conversation import Identity, Tokens
 from sources.dialogue import Answer, Asked, End, Gone, Notice, Opening, Prompt, Result, Statement, Talk
-from sources.lines import BadLineError, Quarantined, SetAside, object_decoder, records
+from sources.lines import BadLineError, Quarantined, SetAside, object_decoder, records, whole_document
 from sources.provider import Context, Provider
 from sources.times import read_time
 
@@ -117,11 +117,10 @@ def _read(path: Path, context: Context | None) -> _Chat:
 
 
 def _read_document(path: Path, chat: _Chat, set_aside: Any) -> None:
-    data = path.read_bytes()
     try:
-        document = _decode(data)
+        document = _decode(whole_document(path))
     except BadLineError as bad:
-        set_aside(Quarantined(0, len(data), bad.reason, ""))
+        set_aside(Quarantined(0, path.stat().st_size, bad.reason, ""))
         return
     chat.patch(document, 0)
 

@@ -11,16 +11,18 @@ mark before a record is no part of it. Of duplicate keys the last counts.
 """
 
 import errno
+import gzip
 import hashlib
 import io
 import json
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, TypeVar
 
 import msgspec
 
-from polyc.limits import LINE_SIZE_BYTES_MAX
+from polyc.limits import DOCUMENT_SIZE_BYTES_MAX, LINE_SIZE_BYTES_MAX
 from sources.foreign_json import is_too_deep
 
 T = TypeVar("T")
@@ -84,6 +86,20 @@ def records(
                     if value is not None:
                         yield offset, value
             offset += size
+
+
+def whole_document(path: Path) -> bytes:
+    """The bytes of a file that is one value, unpacked when it is gzip; BadLineError when they are too many."""
+    with path.open("rb") as raw:
+        is_packed = raw.read(2) == b"\x1f\x8b"
+        raw.seek(0)
+        try:
+            data = (gzip.GzipFile(fileobj=raw) if is_packed else raw).read(DOCUMENT_SIZE_BYTES_MAX + 1)
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise BadLineError("broken_archive") from None
+    if len(data) > DOCUMENT_SIZE_BYTES_MAX:
+        raise BadLineError("document_too_long")
+    return data
 
 
 def open_lines(path: Path) -> IO[bytes]:

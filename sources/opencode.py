@@ -18,7 +18,7 @@ from sources.content import bounded, data_url_block, text_block
 from sources.conversation import Identity, Tokens
 from sources.dialogue import Answer, Asked, End, Gone, Notice, Opening, Prompt, Result, Statement, Talk
 from sources.foreign_json import value_in
-from sources.lines import SetAside
+from sources.lines import BadLineError, SetAside, whole_document
 from sources.provider import Context, Provider
 from sources.sqlite_files import companions_of, names, rows
 from sources.times import When, read_time
@@ -273,8 +273,8 @@ def _store_files(path: Path) -> Iterator[Path]:
 
 def _json(path: Path) -> Json:
     try:
-        return fields.mapping(value_in(path.read_bytes()))
-    except OSError:
+        return fields.mapping(value_in(whole_document(path)))
+    except (OSError, BadLineError):
         return {}
 
 

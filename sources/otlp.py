@@ -6,7 +6,6 @@ model call: its output messages are the answer, and a user message that its inpu
 span with an error status fails it (stated).
 """
 
-import gzip
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -20,7 +19,7 @@ from sources.content import plain_text, text_block
 from sources.conversation import Identity, Tokens
 from sources.dialogue import Answer, Asked, End, Opening, Prompt, Result, Statement, Talk
 from sources.foreign_json import value_in
-from sources.lines import BadLineError, Quarantined, SetAside, object_decoder, records
+from sources.lines import BadLineError, Quarantined, SetAside, object_decoder, records, whole_document
 from sources.provider import Context, Provider
 from sources.times import When, read_time
 
@@ -85,11 +84,10 @@ def _documents(path: Path, set_aside: SetAside) -> Iterator[Json]:
         for _offset, document in records(path, _decode, set_aside=set_aside):
             yield document
         return
-    data = path.read_bytes()
     try:
-        yield _decode(gzip.decompress(data) if data.startswith(b"\x1f\x8b") else data)
+        yield _decode(whole_document(path))
     except BadLineError as bad:
-        set_aside(Quarantined(0, len(data), bad.reason, ""))
+        set_aside(Quarantined(0, path.stat().st_size, bad.reason, ""))
 
 
 def _spans(document: Json) -> Iterator[tuple[str, Span]]:

@@ -17,7 +17,7 @@ from sources.conversation import PAUSE
 from sources.copies import Share
 from sources.cursors import Progress
 from sources.growing import Growing
-from sources.lines import INCOMPLETE, Quarantined, unreadable
+from sources.lines import INCOMPLETE, BadLineError, Quarantined, unreadable
 from sources.provider import Context, Counts, Telling
 from sources.redaction import Redactor
 from sources.report import Report
@@ -207,6 +207,9 @@ class Told:
                 segment = next(self._segments, None)
             except OSError as error:
                 self._fail(unreadable(error))
+                return
+            except BadLineError as bad:  # of a file that is one value
+                self._fail(Quarantined(0, 0, bad.reason, ""))
                 return
             except Exception as error:  # one reader's failure on one file must not end the import of all others
                 self._fail(Quarantined(0, 0, f"reader_failed:{type(error).__name__}", ""))

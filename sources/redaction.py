@@ -21,6 +21,7 @@ import msgspec
 import re2
 
 from facts.events import Redaction
+from sources.foreign_json import value_in
 from sources.secret_patterns import SECRETS, Rule
 
 POLICY: Final = "polychrome-secrets/1"
@@ -133,15 +134,11 @@ class Redactor:
 
     def _arguments(self, text: str, rules: list[Rule]) -> str:
         """JSON in JSON: the texts inside are rewritten, so that no escape hides a border of a secret."""
-        try:
-            value = msgspec.json.decode(text)
-        except (msgspec.DecodeError, RecursionError):
+        value = value_in(text)
+        if value is None:
             return self.text(text, rules)
         before = self.struck.total()
-        try:
-            cleaned = self._inner(value, rules)
-        except RecursionError:
-            return self.text(text, rules)
+        cleaned = self._inner(value, rules)
         return _encoder.encode(cleaned).decode() if self.struck.total() != before else text
 
     def _inner(self, value: Any, rules: list[Rule]) -> Any:

@@ -1,5 +1,6 @@
 """Bad input is set aside with its place and reason; it is never fatal, never silent, and never costs the rest."""
 
+import gzip
 import io
 import json
 import random
@@ -11,8 +12,9 @@ import pytest
 from facts.codec import decode
 from polyc.limits import LINE_SIZE_BYTES_MAX, PAYLOAD_SIZE_BYTES_MAX
 from sources.content import bounded
+from sources.growing import Growing
 from sources.json_documents import ElementError, elements
-from sources.lines import object_decoder, records
+from sources.lines import BadLineError, object_decoder, records, whole_document
 from sources.provider import Context
 from sources.providers import BY_NAME
 from sources.redaction import Redactor
@@ -246,3 +248,49 @@ def test_arguments_nested_as_deep_as_a_parser_goes_are_never_fatal(depth, tmp_pa
     report, _ = Loop().run(path, final=True)
     assert not [bad for _path, bad in report.quarantined if bad.reason.startswith("reader_failed")]
     assert report.turns == 1
+
+
+def test_a_followed_file_with_a_line_over_the_bound_is_read_on_as_a_whole(tmp_path, monkeypatch):
+    monkeypatch.setattr("sources.growing.LINE_SIZE_BYTES_MAX", 20)
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"a":1}\n{"b":"' + b"x" * 50 + b'"}\n{"c":3}\n')
+    bad: list = []
+    growing = Growing(path)
+    records = growing.records(object_decoder(dict), set_aside=bad.append)
+    assert [next(records), next(records), next(records)] == [(0, {"a": 1}), (67, {"c": 3}), None]
+    assert [(one.offset, one.reason) for one in bad] == [(8, "line_too_long")]
+    assert not growing.is_continued()
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b'{"resourceSpans": [], "gen_ai.": ' + b" " * 200 + b"1}", "document_too_long"),
+        (gzip.compress(b'{"resourceSpans": "gen_ai."' + b" " * 10_000 + b"}"), "document_too_long"),
+        (gzip.compress(b'{"resourceSpans": "gen_ai."}')[:-9], "broken_archive"),
+    ],
+)
+def test_a_document_is_read_up_to_a_bound_however_it_is_packed(content, reason, tmp_path, monkeypatch):
+    monkeypatch.setattr("sources.lines.DOCUMENT_SIZE_BYTES_MAX", 100)
+    path = tmp_path / "spans.json"
+    path.write_bytes(content)
+    with pytest.raises(BadLineError) as refused:
+        whole_document(path)
+    assert refused.value.reason == reason
+
+
+def test_an_event_of_too_many_texts_is_cut_to_fit():
+    blocks = [{"type": "text", "text": "x" * 2000} for _ in range(2500)]
+    payload = msgspec.json.encode({"type": "message", "blocks": blocks, "message_ids": ["m"] * 3000})
+    assert len(payload) > PAYLOAD_SIZE_BYTES_MAX
+    value = msgspec.json.decode(shrink(payload))
+    assert len(shrink(payload)) <= PAYLOAD_SIZE_BYTES_MAX
+    assert value["blocks"][0]["text"].endswith("[cut: 2000 bytes]")
+
+
+@pytest.mark.parametrize("content", [b"PK\x03\x04 torn", b"PK\x05\x06" + b"\x00" * 18])
+def test_an_archive_that_is_torn_or_holds_no_conversations_is_named(content, tmp_path):
+    path = tmp_path / "export.zip"
+    path.write_bytes(content)
+    report, new = Loop().run(path, final=True)
+    assert (report.unrecognised, new) == ([str(path)], 0)

@@ -339,3 +339,51 @@ def test_a_title_before_the_first_record_is_told_and_another_session_s_summary_i
     f.raw(type="summary", summary="Ours", leafUuid=last)
     updates = of(SessionUpdated, told(f, folder=tmp_path))
     assert [(u.title, u.title_source) for u in updates] == [("Mine", "custom-title"), ("Ours", "summary")]
+
+
+def test_what_stands_beside_a_result_is_told_apart(tmp_path):
+    f = ClaudeFile("s")
+    f.say("Go.")
+    for number, beside in enumerate(("Careful with that.", "<system-reminder>Be brief.</system-reminder>", "")):
+        f.answer(f"m{number}", tool(f"t{number}", command="ls"), stop="tool_use")
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "ok"}
+        f.say([result, {"type": "text", "text": beside}])
+    f.answer("m9", tool("t9", command="rm"), stop="tool_use")
+    f.say([{"type": "tool_result", "tool_use_id": "t9"}, {"type": "text", "text": "[Request interrupted by user]"}])
+    loop = Loop()
+    loop.run(f.write(tmp_path), final=True)
+    (drafts,) = loop.journal.drafts().values()
+    events = [event_of(draft) for draft in drafts]
+    people = [e.blocks[0].text for e in events if getattr(e, "material_origin", "") == "human_authored"]
+    assert people == ["Go.", "Careful with that."]
+    context = [e.blocks[0].text for e in events if getattr(e, "material_origin", "") == "runtime_context"]
+    assert context == ["<system-reminder>Be brief.</system-reminder>"]
+    assert [e.status for e in events if type(e).__name__ == "TurnComplete"] == ["cancelled"]
+
+
+def test_a_queued_command_is_a_prompt_between_turns_and_a_remark_within(tmp_path):
+    f = ClaudeFile("s")
+    f.say("Go.")
+    f._record("attachment", attachment={"type": "queued_command", "prompt": "And then stop."})
+    f.answer("m1", "Done.")
+    f._record("attachment", attachment={"type": "queued_command", "prompt": [{"type": "text", "text": "Next."}]})
+    f._record("attachment", attachment={"type": "queued_command", "prompt": "x", "commandMode": "task-notification"})
+    f.answer(
+        "m2",
+        "Done too.",
+        {"type": "server_tool_use", "id": "w1", "name": "web_search", "input": {"q": "x"}},
+        {"type": "web_search_tool_result", "tool_use_id": "w1", "content": [{"type": "text", "text": "found"}]},
+        {"type": "redacted_thinking", "data": "x"},
+        {"type": "novel", "of": 1},
+        "Last.",
+    )
+    loop = Loop()
+    report, _ = loop.run(f.write(tmp_path), final=True)
+    (drafts,) = loop.journal.drafts().values()
+    events = [event_of(draft) for draft in drafts]
+    people = [e.blocks[0].text for e in events if getattr(e, "material_origin", "") == "human_authored"]
+    assert people == ["Go.", "And then stop.", "Next."]
+    assert report.turns == 2
+    assert [e.tool_call_id for e in events if type(e).__name__ == "ToolResult"] == ["w1"]
+    flags = {b.flag for e in events if type(e).__name__ == "Message" for b in e.blocks}
+    assert {"redacted", "unknown:novel"} <= flags
