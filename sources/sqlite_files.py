@@ -25,6 +25,7 @@ def companions_of(path: Path) -> Iterable[Path]:
 
 def rows(path: Path, statement: str, bindings: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
     """All rows of a statement over the file."""
+    _check_whole(path)
     try:
         connection = _open(path)
         try:
@@ -50,6 +51,23 @@ def names(path: Path) -> Iterator[str]:
         yield from tables(path)
     except UnreadableError:
         return
+
+
+def _check_whole(path: Path) -> None:
+    """UnreadableError when the file is shorter than its header says: SQLite would read what is missing as zeros.
+
+    The header: https://www.sqlite.org/fileformat2.html#the_database_header (page size at 16, pages at 28).
+    """
+    with path.open("rb") as stream:
+        header = stream.read(100)
+    if len(header) < 100:  # nothing was written yet, or it lies in the write-ahead log alone
+        return
+    size_bytes = path.stat().st_size
+    page_bytes = int.from_bytes(header[16:18], "big")
+    page_bytes = 65_536 if page_bytes == 1 else page_bytes
+    pages = int.from_bytes(header[28:32], "big")
+    if page_bytes < 512 or size_bytes % page_bytes or size_bytes < pages * page_bytes:
+        raise UnreadableError(f"{path.name} is cut short")
 
 
 def _open(path: Path) -> apsw.Connection:

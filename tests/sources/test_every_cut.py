@@ -116,7 +116,8 @@ def some_cuts(path, content: bytes) -> list[int]:
     """Around the ends of records, and now and then between."""
     is_lines = path.suffix in {".jsonl", ".ndjson", ".txt"}
     borders = {i + d for i, byte in enumerate(content) if byte == 10 and is_lines for d in (-1, 0, 1)}
-    return sorted(cut for cut in borders | set(range(0, len(content), len(content) // 12 + 1)) if cut < len(content))
+    spread = {*range(0, len(content), len(content) // 12 + 1), len(content) - 4, len(content) - 1}
+    return sorted(cut for cut in borders | spread if 0 <= cut < len(content))
 
 
 @pytest.mark.parametrize("sample", SAMPLES)
