@@ -30,7 +30,6 @@ CREATE TABLE part (
     current INTEGER NOT NULL, UNIQUE (name, incarnation)
 ) STRICT;
 CREATE UNIQUE INDEX part_current ON part (name) WHERE current = 1;
-CREATE INDEX part_last ON part (last_idx);
 CREATE TABLE append (
     idx INTEGER PRIMARY KEY, pid INTEGER NOT NULL, position INTEGER NOT NULL, n INTEGER NOT NULL,
     append_id BLOB NOT NULL, sig BLOB NOT NULL, form INTEGER NOT NULL, body BLOB NOT NULL

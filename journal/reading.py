@@ -30,6 +30,11 @@ from polyc.limits import PARTITIONS_CACHED_MAX, READ_CHUNK_BYTES_MAX, READ_CHUNK
 POLL_S: Final = 0.05  # a reader in another process looks this often; in the writer's process it is told
 
 _CURRENT: Final = "SELECT name, incarnation, next - 1, leaf, first_idx, last_idx FROM part WHERE current = 1"
+# Found by the appends, not by an index on last_idx: that would cost every commit another page.
+_CHANGED: Final = (
+    f"{_CURRENT} AND last_idx >= ?1 AND pid IN"
+    " (SELECT pid FROM append WHERE idx >= coalesce((SELECT max(idx) FROM append WHERE idx <= ?1), 0)) ORDER BY name"
+)
 _ROWS: Final = f"SELECT {COLUMNS} FROM append WHERE pid = ? AND position > ? AND idx < ? ORDER BY position LIMIT ?"
 _AT: Final = f"SELECT {COLUMNS} FROM append WHERE idx = ?"
 _UP_TO: Final = f"SELECT {COLUMNS} FROM append WHERE pid = ? AND position <= ? ORDER BY position DESC LIMIT 2"
@@ -88,9 +93,8 @@ class SqliteReader:
 
     def changed_since(self, index: int) -> list[PartitionHead]:
         """The partitions whose current incarnation got entries at `index` or later."""
-        query = f"{_CURRENT} AND last_idx >= ? ORDER BY name"
         with self._connections.borrow() as connection:
-            return [PartitionHead(*row) for row in connection.execute(query, (index,))]
+            return [PartitionHead(*row) for row in connection.execute(_CHANGED, (index,))]
 
     def partition_head(self, partition: str, *, incarnation: bytes | None = None) -> PartitionHead | None:
         """Where an incarnation (the current one) stands, or None when there is none."""
