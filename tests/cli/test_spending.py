@@ -1,6 +1,5 @@
 """`polyc spending` counts what the journal proves, in whatever state the turns are, and refuses what is not signed."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,33 +11,14 @@ from journal import boot
 from journal.port import RawEntry
 from journal.store import SqliteJournal
 from journal.vouched import read_vouched
-from polyc.appending import Author, Draft
 from polyc.clock import SystemClock
 from polyc.dataroot import DataRoot
 from polyc.errors import CorruptError
 from polyc.ids import SystemIds
-from polyc.signing import load_signer
+from tests.cli.appending import append, issued_now, trust_receipts
 from tests.cli.runner import polyc
-from tests.facts.journal import SIGNERS, Journal
-from tests.facts.payment import ED, NETWORK, PAYER, claims, jws, paid, paying, raw_public
-
-ROLES = {signer.key_id: role for role, signer in SIGNERS.items()}
-
-
-def issued_now() -> dict[str, object]:
-    return claims(issuedAt=SystemClock().now_us() // 1_000_000)
-
-
-def append(root: Path, journal: Journal) -> None:
-    """Append the events of a journal in memory to the deployment's, each with the key of its role."""
-    clock, ids = SystemClock(), SystemIds()
-    with boot.open_embedded(DataRoot(root), clock=clock, ids=ids) as port:
-        for record in journal.records:
-            signer = load_signer(root / "keys" / f"{ROLES[record.key_id]}.pem")
-            assert record.payload is not None
-            Author(port, signer, clock=clock, ids=ids).append(
-                journal.partition, [Draft(record.event_type, record.payload)]
-            )
+from tests.facts.journal import Journal
+from tests.facts.payment import NETWORK, PAYER, claims, jws, paid, paying
 
 
 @pytest.fixture
@@ -46,17 +26,9 @@ def root(tmp_path: Path) -> Path:
     """A deployment with a paid call in a turn that never ended, a forged receipt, and an open reservation."""
     root = tmp_path / "root"
     assert polyc(root, "init").code == 0
-    row = {
-        "key_id": "did:web:api.example#key-1",
-        "algorithm": "EdDSA",
-        "public_key": raw_public(ED).hex(),
-        "resource_prefix": "https://api.example",
-    }
-    signers = root / "receipt-signers.json"
-    signers.write_text(json.dumps([row]))
-    signers.chmod(0o600)
-    append(root, paid(paying("conv-a"), jws(issued_now())))
-    append(root, paid(paying("conv-forged"), jws(issued_now() | {"payer": "0xeve"})))
+    trust_receipts(root)
+    append(root, paid(paying("conv-a"), jws(claims(issuedAt=issued_now()))))
+    append(root, paid(paying("conv-forged"), jws(claims(issuedAt=issued_now(), payer="0xeve"))))
     reserve = e.SpendReserved(
         id="r",
         reservation_id="r1",

@@ -6,7 +6,7 @@ from facts import events as e
 from polyc.keyring import KeyAdded
 from polyc.vocabulary import BY_KIND
 from tests.facts.journal import Journal, at
-from tests.facts.payment import asked, decided, jws, paid, requested
+from tests.facts.payment import ISSUED_AT, asked, claims, decided, jws, paid, requested
 
 # What must be in no participant artifact, by where it belongs.
 MARKED_KEY = b"MARK-raw-key-32-bytes-long......"
@@ -28,8 +28,9 @@ MARKED = {
 }
 
 
-def conversation() -> Journal:
-    """A conversation with an event of every type that it may hold."""
+def conversation(*, issued_at_s: int = ISSUED_AT) -> Journal:
+    """A conversation with an event of every type that it may hold; its receipts were issued at this time."""
+    claim = claims(issuedAt=issued_at_s)
     journal = Journal("conv-all").open(title="all of it", cwd="/src", repo="atlas", git_branch="main")
     journal.add(e.ParticipantJoined(id="p1", persona_id="ada", occurred_at=at(0)), by="control")
     journal.add(
@@ -75,8 +76,8 @@ def conversation() -> Journal:
     journal.call("g1", name="Task", message_id="a1", action="agent", arguments='{"prompt":"look","model":"m-2"}')
     journal.call("x", name="pay", message_id="a1").call("open", name="Bash", action="shell", command="ls")
     decided(requested(asked(journal)))
-    paid(journal, jws())
-    paid(journal, jws(kid=MARKED["settlement_verdicts"]))
+    paid(journal, jws(claim))
+    paid(journal, jws(claim, kid=MARKED["settlement_verdicts"]))
     journal.say(
         "draft", role="assistant", message_id="w1", blocks=(e.Block(type="text", text=MARKED["messages_withheld"]),)
     )
