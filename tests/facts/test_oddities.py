@@ -259,7 +259,8 @@ def test_a_turn_that_runs_backwards_took_no_time():
 
 
 @pytest.mark.parametrize(
-    ("payload", "detail"), [(b"[]", "json"), (b'"x"', "json"), (b"\xff", "json"), (b"{}", "payload")]
+    ("payload", "detail"),
+    [(b"[]", "json"), (b'"x"', "json"), (b"\xff", "json"), (b"{}", "version"), (b'{"version":1}', "payload")],
 )
 def test_a_receipts_payload_is_an_object(payload, detail):
     rows = paid(paying(), jws(payload)).end().rows(trust())
@@ -320,3 +321,28 @@ def test_the_first_dispatch_that_names_somebody_says_for_whom_a_turn_ran():
     spending = Spending(trust())
     spending.take(paid(decided(requested(asked(journal.call("x")))), jws()).records)
     assert [fact.persona for fact in spending.payments()] == ["eve"]
+
+
+def test_a_boundary_of_a_call_that_other_turns_made_keeps_the_calls_own_name():
+    def used(journal, turn):
+        return journal.add(e.Usage(id="u", turn_id=turn, call_id="c1")).end(turn)
+
+    journal = used(used(Journal().open().start("t1"), "t1").start("t2"), "t2").start("t3")
+    journal.add(e.ContextSnapshot(id="b", turn_id="t3", boundary="resume", call_id="c1"))
+    assert column(journal.end("t3").rows(), "context_boundaries", "call_id") == ["conv-a:c1"]
+
+
+def test_times_with_any_offset_stand_in_utc():
+    from datetime import UTC, timedelta, timezone
+
+    there = NOON.astimezone(timezone(timedelta(hours=5, minutes=45)))
+    journal = Journal().open().start(occurred_at=there).say(occurred_at=there).call(occurred_at=there)
+    journal.result(occurred_at=there).add(
+        e.ModelCall(id="c", turn_id="t1", call_id="c", started_at=there, ended_at=there + timedelta(seconds=1))
+    )
+    rows = journal.end(occurred_at=there).rows()
+    times = column(rows, "messages", "occurred_at") + column(rows, "tool_calls", "occurred_at")
+    times += column(rows, "model_call", "started_at") + column(rows, "turns", "started_at")
+    assert times == [NOON] * 5
+    assert {time.tzinfo for time in times + column(rows, "model_call", "ended_at")} == {UTC}
+    assert column(rows, "model_call", "latency_ms") == [1000]

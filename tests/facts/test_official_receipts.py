@@ -120,7 +120,7 @@ def test_a_jwk_that_is_another_key_is_refused_although_the_trusted_key_signed(al
 
 def test_a_trusted_key_that_is_no_point_of_its_curve_signs_nothing():
     broken = ReceiptSigner(
-        key_id="k", algorithm="ES256", public_key=b"\x02" * 33, resource_prefix="https://api.example"
+        key_id="k", algorithm="ES256", public_key=b"\x02" + b"\xff" * 32, resource_prefix="https://api.example"
     )
     text = jws(key=P256, alg="ES256", kid="k", header={"jwk": jwk_of("ES256", P256)})
     assert verdict(text, broken) == "bad_signature"
