@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
 
+import httpx
+
 from artifacts.reader import Reader
 from artifacts.store import DirectoryStore
 from bench.archive import fill
@@ -26,7 +28,7 @@ from polyc.cli.deployment import Deployment, opened
 from polyc.cli.projecting import project
 from polyc.cli.supervising import check_free
 from polyc.dataroot import DataRoot
-from polyc.errors import PolycError, RefusedError
+from polyc.errors import RefusedError, UnavailableError
 from polyc.ids import uuid8
 from query_plane.client import Client
 from tests.support.conversations import text
@@ -53,7 +55,8 @@ def measure_freshness(root: DataRoot, turns: int) -> list[tuple[float, float]]:
             Client(url, lambda options=options: control.mint_grant(**options)[0])
             for options in ({"admin": True}, {"persona": PERSONA})
         )
-        _warm(admin, participant)
+        for client in (admin, participant):
+            client.rows("SELECT count(*) AS n FROM turns")  # every way is walked once
         found = []
         for number in range(turns):
             client, name = (admin, participant)[number % 2], names[number % len(names)]
@@ -97,8 +100,13 @@ def _serving(root: DataRoot) -> Iterator[str]:
     port = next(port for port in range(9400, 9500, 2) if _are_free(port, port + 1))
     command = [sys.executable, "-m", "polyc.cli.main", "up", "--data-root", str(root.path), "--no-watch"]
     with Popen([*command, "--port", str(port)]) as process:
+        url, until_s = f"http://127.0.0.1:{port + 1}", time.perf_counter() + START_S
         try:
-            yield f"http://127.0.0.1:{port + 1}"
+            while not _answers(url):
+                if process.poll() is not None or time.perf_counter() > until_s:
+                    raise UnavailableError("polyc up did not come up")
+                time.sleep(0.2)
+            yield url
         finally:
             process.terminate()
 
@@ -112,18 +120,11 @@ def _are_free(*ports: int) -> bool:
     return True
 
 
-def _warm(*clients: Client) -> None:
-    """Wait until the edge answers, and let every way be walked once."""
-    until_s = time.perf_counter() + START_S
-    for client in clients:
-        while True:
-            try:
-                client.rows("SELECT count(*) AS n FROM turns")
-                break
-            except PolycError:
-                if time.perf_counter() > until_s:
-                    raise
-                time.sleep(0.2)
+def _answers(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/healthz", timeout=2).is_success
+    except httpx.HTTPError:
+        return False
 
 
 def main() -> int:
