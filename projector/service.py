@@ -19,6 +19,7 @@ from projector.compaction import Compactor
 from projector.publish import Projector, Published
 
 GROUP_S: Final = 0.25  # artifacts.md, "A tick of the projector (≤ 250 ms group)": what arrives meanwhile shares one
+IDLE_S: Final = 0.05  # after a tick that found only slow partitions moved: every query appends, no turn waits for that
 SLOW_S: Final = 5.0  # ruling 26: audit and credential tables
 WAIT_S: Final = 1.0  # how long one wait for the journal lasts: the answer to `stop` is never slower
 COLLECT_S: Final = 600.0  # merged packs pile up at one a tick: ten minutes of them is what the disk must bear
@@ -89,7 +90,7 @@ def follow(
     """Publish until `stop`; returns after the tick in hand, raises CorruptError when evidence does not verify."""
     projector.stop_when(stop.is_set)
     maintenance = _Maintenance(projector.compactor(projector.new_reader()), projector)
-    pace = _Pace(projector.clock, group_s=group_s)
+    pace = Pace(projector.clock, group_s=group_s)
     failures, seen, urgent = 0, 0, False
     try:
         while not stop.is_set():
@@ -108,7 +109,8 @@ def follow(
             if maintenance.failure is not None:
                 raise maintenance.failure
             failures, urgent = 0, published is not None and published.behind > published.slow
-            pace.ran(slow=slow, waiting=published.slow > 0 if published else projector.covered() < seen)
+            waiting = published.slow > 0 if published else projector.covered() < seen
+            pace.ran(published=published is not None, slow=slow, waiting=waiting)
             maintenance.wake()
             if published is not None and on_published is not None:
                 on_published(published)
@@ -116,13 +118,14 @@ def follow(
         maintenance.end()
 
 
-class _Pace:
+class Pace:
     """When the next tick may run, and whether it takes the slow partitions along."""
 
     def __init__(self, clock: Clock, *, group_s: float) -> None:
         self._clock = clock
         self._group_s = group_s
         self._last_s = self._last_slow_s = -SLOW_S
+        self._rest_s = 0.0
         self._slow_waits = False
 
     def patience_s(self) -> float:
@@ -131,16 +134,17 @@ class _Pace:
         return max(0.0, min(WAIT_S, due_s)) if self._slow_waits else WAIT_S
 
     def rest_s(self) -> float:
-        """How much of the group's time is left since the tick before."""
-        return max(0.0, self._last_s + self._group_s - self._clock.monotonic_s())
+        """How much of the group's time, or of an idle tick's, is left since the tick before."""
+        return max(0.0, self._last_s + self._rest_s - self._clock.monotonic_s())
 
     def slow_is_due(self) -> bool:
         """Whether five seconds went by since the last tick that took the slow ones."""
         return self._clock.monotonic_s() >= self._last_slow_s + SLOW_S
 
-    def ran(self, *, slow: bool, waiting: bool) -> None:
-        """A tick ran; `waiting` tells that slow partitions moved and were left."""
+    def ran(self, *, published: bool, slow: bool, waiting: bool) -> None:
+        """A tick ran and published, or found nothing to; `waiting` tells that slow partitions moved and were left."""
         self._last_s = self._clock.monotonic_s()
+        self._rest_s = self._group_s if published else min(self._group_s, IDLE_S)
         if slow:
             self._last_slow_s = self._last_s
         self._slow_waits = waiting

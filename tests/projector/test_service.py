@@ -6,9 +6,10 @@ import pytest
 
 from artifacts.manifest import Behind, Frontier
 from journal.port import PartitionHead
+from polyc.clock import ManualClock
 from polyc.errors import CorruptError, UnavailableError
 from projector.frontier import Cut, take_cut
-from projector.service import follow
+from projector.service import GROUP_S, IDLE_S, Pace, follow
 from projector.tick import select
 from tests.support import counting_meaning as cm
 from tests.support.archive import Archive, contents, texts
@@ -228,6 +229,18 @@ def test_the_service_takes_slow_partitions_every_five_seconds(archive: Archive) 
         following.until(lambda: following.covers(archive))
     finally:
         following.end()
+
+
+def test_a_tick_that_published_nothing_holds_up_the_next_turn_only_shortly() -> None:
+    clock = ManualClock()
+    pace = Pace(clock, group_s=GROUP_S)
+    assert pace.rest_s() == 0.0
+    pace.ran(published=True, slow=True, waiting=False)
+    assert pace.rest_s() == pytest.approx(GROUP_S)
+    clock.advance(seconds=1)
+    pace.ran(published=False, slow=False, waiting=True)
+    assert pace.rest_s() == pytest.approx(IDLE_S)
+    assert IDLE_S < GROUP_S
 
 
 def test_who_waits_keeps_the_place_it_got() -> None:
