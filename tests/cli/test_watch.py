@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -74,18 +74,18 @@ def test_a_watch_that_began_before_any_history_imports_the_first_one(deployment:
 
 
 class AwayOnce:
-    """A journal that cannot be reached for the first group of appends."""
+    """A journal that cannot be reached for one group of appends, the first or a later one."""
 
-    def __init__(self, journal: Journal) -> None:
+    def __init__(self, journal: Journal, *, after: int = 0) -> None:
         self._journal = journal
-        self._is_away = True
+        self._left = after
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._journal, name)
 
     def append_many(self, appends: Sequence[SignedAppend]) -> list[Ack]:
-        if self._is_away:
-            self._is_away = False
+        self._left -= 1
+        if self._left == -1:
             raise UnavailableError("the journal is away")
         return self._journal.append_many(appends)
 
@@ -102,3 +102,31 @@ def test_a_round_that_fails_is_made_again_as_a_whole(deployment: Deployment, tmp
     assert (report.turns, report.files_read) == (3, 1)
     assert loop.look([path], final=True).files_read == 0
     cursors.close()
+
+
+@pytest.mark.parametrize("after", range(4))
+def test_an_import_that_was_cut_off_is_gone_on_with_and_nothing_stands_twice(
+    deployment: Deployment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    monkeypatch.setattr("polyc.cli.grouping.APPENDS_PER_GROUP_MAX", 1)
+    monkeypatch.setattr("sources.batches.EVENTS_PER_IMPORT_APPEND_MAX", 4)
+    path = written(tmp_path / "home", turns=3)
+    cursors = Cursors.open(tmp_path / "cursors.sqlite")
+    away = replace(deployment, journal=cast("Journal", AwayOnce(deployment.journal, after=after)))
+    loop = ImportLoop(away, cursors, persona=PersonaId("ada"))
+    with pytest.raises(UnavailableError):
+        loop.look([path], final=True)
+    written(tmp_path / "home", turns=4)
+    loop.look([path], final=True)
+    cursors.close()
+    with opened(DataRoot(tmp_path / "other"), create=True) as other, closing(Cursors.open(None)) as fresh:
+        ImportLoop(other, fresh, persona=PersonaId("ada")).look([path], final=True)
+        assert sorted(payloads(deployment)) == sorted(payloads(other)), "the same events, and one participant"
+
+
+def payloads(deployment: Deployment) -> list[bytes]:
+    """All but what names the incarnation."""
+    kept = [record.payload for record in deployment.journal.read(PARTITION) if record.payload is not None]
+    return [payload for payload in kept if b"participant_joined" not in payload] + [
+        b"participant_joined" for payload in kept if b"participant_joined" in payload
+    ]
