@@ -66,13 +66,15 @@ class SearchCore:
         self._engine = engine
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="search")
         self._seen: OrderedDict[str, GenerationRef] = OrderedDict()
+        self._concluding: set[asyncio.Task[bool]] = set()
 
     async def search(self, headers: Headers, read: Callable[[], Awaitable[bytes]]) -> SearchAnswer:
         """Answer one request.
 
         1. Authorization: exactly one bearer, before the body is read.  2. Grant, generation, scope; the body.
         3. Intent, durable; without it nothing runs.  4. A generation as fresh as asked, or the cursor's.
-        5. The search, in a thread.  6. Outcome, exactly one, whatever happened.
+        5. The search, in a thread.  6. Outcome, exactly one, whatever happened; the answer does not wait for it: the
+        ledger holds the open intent, durably, until the outcome is on record.
         """
         bearer = bearer_of(headers)  # 1
         grant = dataclasses.replace(self._trust.grant_of(bearer), surface="search")  # 2
@@ -100,11 +102,15 @@ class SearchCore:
         finally:
             outcome.as_of = snapshot.as_of  # 6
             outcome.elapsed_ms = int(1000 * (self._clock.monotonic_s() - started_s))
-            await asyncio.shield(asyncio.ensure_future(self._audit.conclude(intent, outcome)))
+            concluding = asyncio.get_running_loop().create_task(self._audit.conclude(intent, outcome))
+            self._concluding.add(concluding)
+            concluding.add_done_callback(self._concluding.discard)
 
     async def close(self) -> None:
-        """Wait for searches in flight."""
+        """Wait for searches in flight, and for their outcomes."""
         await asyncio.to_thread(self._threads.shutdown)
+        while self._concluding:
+            await asyncio.gather(*self._concluding, return_exceptions=True)
 
     async def _answer(self, grant: Grant, snapshot: Snapshot, asked: Asked, intent: Intent) -> SearchAnswer:
         snapshot, freshness = await self._fresh(grant, snapshot, asked, committed=intent.index)

@@ -1,6 +1,7 @@
 """Whether semantic search is enabled, and with which executor: `semantic.json` in the data root.
 
-    {"executor": "builtin"}
+    {"executor": "builtin"}                                      MiniLM, English
+    {"executor": "builtin", "model": "multilingual-e5-small"}    a hundred languages
     {"executor": "external", "url": "http://…/v1/embeddings", "model": "…", "space_id": "…", "dimensions": 384,
      "key_variable": "EMBEDDINGS_KEY"}
 
@@ -54,12 +55,25 @@ def save_settings(root: DataRoot, settings: SemanticSettings) -> None:
     write_file(settings_file(root), msgspec.json.encode(settings) + b"\n", mode=0o600)
 
 
-def make_embedder(settings: SemanticSettings) -> Embedder:
-    """The executor of the settings; UnavailableError when it is not installed, RefusedError when it is not declared."""
-    if settings.executor == "builtin":
+BUILTIN_MODELS: Final = ("minilm", "multilingual-e5-small")
+
+
+def _builtin(model: str) -> Embedder:
+    if model == BUILTIN_MODELS[0]:
         from search.minilm import MiniLM  # noqa: PLC0415 an extra: loaded when it is asked for
 
         return MiniLM()
+    if model == BUILTIN_MODELS[1]:
+        from search.multilingual import MultilingualE5  # noqa: PLC0415 the same
+
+        return MultilingualE5()
+    raise RefusedError("no such built-in model", hint=" or ".join(BUILTIN_MODELS))
+
+
+def make_embedder(settings: SemanticSettings) -> Embedder:
+    """The executor of the settings; UnavailableError when it is not installed, RefusedError when it is not declared."""
+    if settings.executor == "builtin":
+        return _builtin(settings.model or BUILTIN_MODELS[0])
     from search.http_embedder import HttpEmbedder  # noqa: PLC0415 the same
 
     if not (settings.url and settings.model and settings.space_id and settings.dimensions):

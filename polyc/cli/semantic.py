@@ -85,12 +85,17 @@ def _status(deployment: Deployment) -> dict[str, Any]:
     except PolycError as error:
         return told | {"state": "unusable", "reason": error.message}
     packs = _packs(deployment)
-    missing = _build(deployment, embedder).missing(packs)
+    build = _build(deployment, embedder)
+    missing = build.missing(packs)
+    waiting, every = build.coverage(packs)
     return told | {
         "space": embedder.space.space_id,
         "dimensions": embedder.space.dimensions,
         "packs": len(packs),
         "missing": len(missing),
+        "texts": every,
+        "texts_missing": waiting,
+        "coverage": f"{100 * (every - waiting) // every if every else 100} %",
         "state": "ready" if not missing else "incomplete",
     }
 

@@ -46,12 +46,14 @@ def journal(arguments: Namespace) -> int:
 def projector(arguments: Namespace) -> int:
     """Follow the journal and publish."""
     from polyc.cli.deployment import opened
+    from polyc.cli.embedding import embedding
     from polyc.cli.projecting import projector_of
     from projector.service import follow
 
     stop = stop_event()
-    with opened(root_of(arguments)) as deployment:
-        follow(projector_of(deployment), stop=stop)
+    root = root_of(arguments)
+    with opened(root) as deployment, embedding(root, clock=deployment.clock) as wake:
+        follow(projector_of(deployment), stop=stop, on_published=lambda _: wake())
     return 0
 
 

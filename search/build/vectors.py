@@ -56,6 +56,18 @@ class VectorBuild:
         space = self._embedder.space
         return [identity for identity in packs if not self._store.exists(vectors_name(space, identity, HEADER_FILE))]
 
+    def coverage(self, packs: Sequence[str]) -> tuple[int, int]:
+        """How many transcript chunks wait for their vectors, and how many there are."""
+        missing = set(self.missing(packs))
+        waiting = every = 0
+        for identity in packs:
+            pack = OpenPack(self._store, identity)
+            count = sum(1 for _ in _transcripts(pack))
+            pack.close()
+            every += count
+            waiting += count if identity in missing else 0
+        return waiting, every
+
     def sweep(self, packs: Sequence[str]) -> int:
         """Remove the sidecars of packs that are not among these (of this space); returns how many."""
         gone = sorted(identity for identity, _ in self._sidecars() if identity not in packs)

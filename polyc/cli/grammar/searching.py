@@ -40,7 +40,11 @@ def _semantic(tree: Tree) -> None:
         help="builtin: MiniLM on this machine (default)",
     )
     leaf.add_argument("--url", metavar="URL", help="external: an embeddings endpoint of the OpenAI form")
-    leaf.add_argument("--model", metavar="NAME", help="external: the model to ask for")
+    leaf.add_argument(
+        "--model",
+        metavar="NAME",
+        help="builtin: minilm (default) or multilingual-e5-small; external: the model to ask for",
+    )
     leaf.add_argument("--space-id", metavar="ID", help="external: the name of its vector space, declared by you")
     leaf.add_argument("--dimensions", metavar="N", type=int, help="external: the length of its vectors")
     leaf.add_argument("--key-variable", metavar="NAME", help="external: the environment variable that holds the key")
