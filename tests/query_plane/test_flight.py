@@ -7,6 +7,7 @@ import pytest
 adbc = pytest.importorskip("adbc_driver_flightsql.dbapi", reason="the optional extra `flight` is not installed")
 
 from tests.query_plane.cores import Loop, until  # noqa: E402 the import above decides whether there is anything to test
+from tests.query_plane.test_oracle import answer_of, compare, statements  # noqa: E402 as above
 
 
 @pytest.fixture(scope="module")
@@ -35,6 +36,13 @@ def test_an_adbc_driver_reads_rows_and_arrow(deployment, loop, door):
         cursor.execute("SELECT i FROM range(5000) t(i) ORDER BY i")
         assert cursor.fetch_arrow_table().column("i").to_pylist() == list(range(5000))
     assert loop.journal.outcomes() == [("ok", None), ("ok", None)]
+
+
+def test_an_adbc_driver_reads_the_suites_statements_as_every_door_gives_them(deployment, loop, door):
+    with connected(door, deployment.grant("ada")) as connection, connection.cursor() as cursor:
+        for sql in list(statements())[::7]:
+            cursor.execute(sql)
+            compare(cursor.fetch_arrow_table(), answer_of(loop, deployment.grant("ada"), sql), sql)
 
 
 def test_an_adbc_driver_sees_the_catalog_of_its_grant(deployment, loop, door):

@@ -4,7 +4,9 @@ Generated archives of several conversations, more than two hundred statement sha
 DuckDB over the fold's rows, filtered by partition *before* the statement runs.
 """
 
+import contextlib
 import itertools
+import random
 
 import duckdb
 import pyarrow as pa
@@ -17,7 +19,7 @@ from facts import events as e
 from facts.codec import encode
 from polyc.published import EdgeTrust
 from query_plane.names import spec
-from tests.query_plane.cores import ask
+from tests.query_plane.cores import Journal, ask, core_of, run
 from tests.query_plane.deployment import NOON, SECRET
 
 COLUMNS = {
@@ -53,22 +55,36 @@ def statements():
             yield sql.replace(f"{a} FROM {table} UNION", f"{a}::VARCHAR FROM {table} UNION")
 
 
-@pytest.fixture(scope="module")
-def archive(deployment):
-    """Three more conversations of two people, some shared; published, and as plain tables beside it."""
-    control = deployment.control
+class Archive:
+    """Generated conversations of two people, some shared; published, and as plain tables beside it."""
 
-    for number, people in enumerate((("ada",), ("ada", "bob"), ("bob",))):
-        partition = f"conv-oracle-{number}"
-        opened = e.ConversationOpened(id=deployment.id(), occurred_at=NOON, origin="live", conversation_id=partition)
-        deployment.author("control").append(partition, [encode(opened)])
-        for person in people:
-            control.join(partition, person)
-        for turn in range(3):
-            deployment.turn(
-                partition, f"t{turn}", [f"{SECRET if people == ('bob',) else 'words'} {turn}", "answer", "more"]
+    def __init__(self, deployment, seed: int) -> None:
+        chance = random.Random(seed)
+        self.people = (f"ada-{seed}", f"bob-{seed}")
+        self.scopes: dict[str, set[str]] = {person: set() for person in self.people}
+        control = deployment.control
+        for person in self.people:
+            control.ensure_persona(person)
+        for number in range(chance.randint(4, 6)):
+            partition = f"conv-oracle-{seed}-{number}"
+            present = self.people[number % 3 : number % 3 + 1] or self.people  # ada's, bob's, shared, and again
+            opened = e.ConversationOpened(
+                id=deployment.id(), occurred_at=NOON, origin="live", conversation_id=partition
             )
-    deployment.project()
+            deployment.author("control").append(partition, [encode(opened)])
+            for person in present:
+                control.join(partition, person)
+                self.scopes[person].add(partition)
+            for turn in range(chance.randint(1, 4)):
+                words = [chance.choice(("tide", "ferry", "", "Kai", "0")) for _ in range(chance.randint(1, 4))]
+                texts = [f"{SECRET if present == self.people[1:] else word} {turn}" for word in words]
+                deployment.turn(partition, f"t{turn}", texts, end=chance.random() < 0.8)
+        deployment.project()
+        self.tables = _tables(deployment)
+
+
+def _tables(deployment) -> dict[str, pa.Table]:
+    """Every row of the newest generation, by table."""
     trust = EdgeTrust(deployment.root.published, deployment.root.policy(), clock=deployment.clock)
     reader = Reader(
         DirectoryStore(deployment.root.artifacts),
@@ -85,10 +101,16 @@ def archive(deployment):
     return tables
 
 
+@pytest.fixture(scope="module", params=[1, *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(2, 6))])
+def archive(deployment, request) -> Archive:
+    """One generated archive; the soak run makes five."""
+    return Archive(deployment, request.param)
+
+
 def oracle(archive, partitions, sql):
     with duckdb.connect(":memory:") as engine:
         engine.execute("SET TimeZone='UTC'")
-        for name, rows in archive.items():
+        for name, rows in archive.tables.items():
             kept = [partition in partitions for partition in rows.column("partition").to_pylist()]
             engine.register(name, rows.filter(pa.array(kept, pa.bool_())))
         return engine.sql(sql).to_arrow_table()
@@ -96,26 +118,53 @@ def oracle(archive, partitions, sql):
 
 @pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.soak)])
 def test_two_hundred_shapes_answer_as_an_engine_that_holds_only_the_scope(deployment, loop, archive, step):
-    scopes = {"ada": {"conv-a", "conv-oracle-0", "conv-oracle-1"}, "bob": {"conv-b", "conv-oracle-1", "conv-oracle-2"}}
     shapes = list(statements())
     assert len(shapes) >= 200
+    ada, _bob = archive.people
     for number, sql in enumerate(shapes[::step]):
-        person = ("ada", "bob")[number % 2]
+        person = archive.people[number % 2]
         answer = answer_of(loop, deployment.grant(person), sql)
-        compare(answer, oracle(archive, scopes[person], sql), sql)
-        if person == "ada":
+        compare(answer, oracle(archive, archive.scopes[person], sql), sql)
+        if person == ada:
             assert SECRET not in str(answer.columns), sql
+
+
+def test_an_answer_of_another_scope_would_be_seen(deployment, loop, archive):
+    ada, bob = archive.people
+    shapes = list(statements())[::42]
+    seen = []
+    for sql in shapes:
+        answer = answer_of(loop, deployment.grant(ada), sql)
+        with contextlib.suppress(AssertionError):
+            compare(answer, oracle(archive, archive.scopes[bob], sql), sql)
+            continue
+        seen.append(sql)
+    assert seen == shapes
+
+
+def test_a_scope_that_is_scanned_answers_as_an_engine_that_holds_only_the_scope(deployment, archive):
+    ada, _bob = archive.people
+
+    async def answers(token):
+        async with core_of(deployment, Journal(deployment.journal), admission_size_bytes_max=-1) as core:
+            return [table_of(await ask(core, token, sql, want="arrow")) for sql in list(statements())[::21]]
+
+    for answer, sql in zip(run(answers(deployment.grant(ada))), list(statements())[::21], strict=True):
+        compare(answer, oracle(archive, archive.scopes[ada], sql), sql)
 
 
 def test_the_fleet_answers_as_an_engine_that_holds_everything(deployment, loop, archive):
     token = deployment.grant("root-admin", admin=True)
-    everything = {name for rows in archive.values() for name in rows.column("partition").to_pylist()}
+    everything = {name for rows in archive.tables.values() for name in rows.column("partition").to_pylist()}
     for sql in list(statements())[::17]:
         compare(answer_of(loop, token, sql), oracle(archive, everything, sql), sql)
 
 
 def answer_of(loop, token, sql) -> pa.Table:
-    frames = loop.run(ask(loop.core, token, sql, want="arrow"))
+    return table_of(loop.run(ask(loop.core, token, sql, want="arrow")))
+
+
+def table_of(frames) -> pa.Table:
     stream = frames[0].arrow + b"".join(frame.body for frame in frames[1:-1]) + frames[-1].arrow
     return pa.ipc.open_stream(stream).read_all()
 
