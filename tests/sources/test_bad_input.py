@@ -269,6 +269,7 @@ def test_a_followed_file_with_a_line_over_the_bound_is_read_on_as_a_whole(tmp_pa
         (gzip.compress(b'{"resourceSpans": "gen_ai."' + b" " * 10_000 + b"}"), "document_too_long"),
         (gzip.compress(b'{"resourceSpans": "gen_ai."}')[:-9], "broken_archive"),
     ],
+    ids=["plain", "packed", "cut"],
 )
 def test_a_document_is_read_up_to_a_bound_however_it_is_packed(content, reason, tmp_path, monkeypatch):
     monkeypatch.setattr("sources.lines.DOCUMENT_SIZE_BYTES_MAX", 100)
