@@ -5,8 +5,8 @@
 
 A query is the gloss of a WordNet noun whose domain is computer science (FOLDOC knows no river banks), once whole, once
 without its example sentences; relevant is the FOLDOC entry (one document each) whose headword is one of the synset's
-words. Nothing was tuned on it and nothing of it is committed. Printed: nDCG@10 of the
-lexical, the semantic and the hybrid order over the same questions, in one run. MODEL is minilm, multilingual-e5-small, or none.
+words. Nothing was tuned on it and nothing of it is committed. Printed: nDCG@10 of the lexical, the semantic and the
+hybrid order over the same questions, in one run. MODEL is minilm, multilingual-e5-small, or none.
 """
 
 import gzip
@@ -17,6 +17,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from artifacts.store import DirectoryStore
 from search.build import PartitionChange, SearchBuild
@@ -36,9 +37,11 @@ def main() -> int:
     folder = Path(sys.argv[1])
     model = sys.argv[2] if len(sys.argv) > 2 else "minilm"
     entries = dict(foldoc(folder))
-    asked = [(gloss, [word for word in words if word in entries]) for gloss, words in glosses(folder)]
-    asked = [item for item in asked if item[1]]
     documents = {text: f"conv-{number:05}" for number, text in enumerate(sorted(set(entries.values())))}
+    asked = [
+        (gloss, {documents[entries[word]] for word in words if word in entries}) for gloss, words in glosses(folder)
+    ]
+    asked = [(gloss, relevant) for gloss, relevant in asked if relevant]
     print(f"{len(documents)} entries, {len(asked)} glosses")
     with tempfile.TemporaryDirectory(prefix="polyc-quality-") as place:
         store = DirectoryStore(Path(place))
@@ -62,19 +65,19 @@ def main() -> int:
         )
         for mode in ("lexical", "semantic", "hybrid") if semantic else ("lexical",):
             whole, definition = (
-                score(engine, generation, mode, [(cut(gloss), words) for gloss, words in asked], documents, entries)
+                score(engine, generation, [(cut(gloss), relevant) for gloss, relevant in asked], mode=mode)
                 for cut in (str, lambda gloss: re.split(r'; "', gloss)[0])
             )
             print(f"{mode:<9} nDCG@10 {whole:.3f}, without examples {definition:.3f}", flush=True)
     return 0
 
 
-def score(engine, generation, mode, asked, documents, entries) -> float:
-    """The mean over all questions."""
+def score(engine: SearchEngine, generation: GenerationRef, asked: list[tuple[str, set[str]]], *, mode: Any) -> float:
+    """The mean over all questions, each a gloss and the documents that answer it."""
     gains = []
-    for gloss, words in asked:
+    for gloss, relevant in asked:
         answer = engine.search(SearchRequest(text=gloss, mode=mode, limit=10), access=FLEET, generation=generation)
-        gains.append(ndcg(answer, {documents[entries[word]] for word in words}))
+        gains.append(ndcg(answer, relevant))
     return sum(gains) / len(gains)
 
 
