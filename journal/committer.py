@@ -1,21 +1,28 @@
 """Group commit: many appends a transaction, by the callers' own threads.
 
 Whoever finds that nobody leads does: it judges what waits, its own append among it and what comes meanwhile, and
-commits that. When a commit ends, the first of those who wait is told to lead. So a lone writer never changes threads
-and each waiter is woken once. Only the leader judges, because a signature's verification gives Python's lock away: with
-every caller doing its own, or one thread verifying beside one that commits, an append costs ten changes of threads,
-more than all the cryptography (measured). The queue is bounded: beyond it callers are told to wait.
+commits that. Writers who were answered tend to come back at once, so it waits a moment for as many as the last commit
+answered and left waiting. When a commit ends, the first of those who wait is told to lead. So a lone writer never
+changes threads and never waits, and each waiter is woken once. Only the leader judges, because a signature's
+verification gives Python's lock away: with every caller doing its own, or one thread verifying beside one that commits,
+an append costs ten changes of threads, more than all the cryptography (docs/adr/0013). The queue is bounded: beyond it
+callers are told to wait.
 """
 
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Final
 
 from journal.door import Inspected
 from polyc.appending import Ack, SignedAppend
 from polyc.errors import PolycError, RefusedError, UnavailableError
 from polyc.limits import APPEND_QUEUE_MAX, COMMIT_SIZE_BYTES_MAX, EVENTS_PER_COMMIT_MAX
+
+# A commit waits so long, once, for writers whom it has reason to expect: less than most disks take to sync.
+GATHER_S_MAX: Final = 0.001
+EVENTS_GATHERED_MAX: Final = 1024  # with so many it goes ahead
 
 
 class Pending:
@@ -110,6 +117,9 @@ class Committer:
         self._queue_max = queue_max
         self._mutex = threading.Lock()
         self._unled = threading.Condition(self._mutex)  # nobody leads
+        self._arrived = threading.Condition(self._mutex)  # as many as the leader awaits
+        self._expected = 1  # how many appends the next commit has reason to wait for
+        self._awaited = 0  # how many must stand in the queue before the leader wants to be woken
         self._leading = False
         self._wanting_alone = 0
         self._closing = False
@@ -127,6 +137,8 @@ class Committer:
             for item in items:
                 item.is_queued = True
             self._queue.extend(items)
+            if 0 < self._awaited <= len(self._queue):
+                self._arrived.notify()
             leads = bool(items) and not self._leading
             self._leading = self._leading or leads
         if leads:
@@ -151,6 +163,7 @@ class Committer:
                 self._gather(batch)
                 if batch:
                     self._seal(batch)
+                    self._expect(len(batch))
             except BaseException as error:  # every caller must hear of it; the journal decides what still works
                 answer = self._failed(error)
                 for pending in batch:
@@ -193,9 +206,16 @@ class Committer:
                 batch.pop().resolve(refused)
 
     def _arriving(self) -> Iterator[Pending]:
-        events = size_bytes = 0
+        """The queue's appends; when it is empty, once, those that the last commit gives reason to expect."""
+        events = size_bytes = count = 0
+        waits = True
         while True:
             with self._mutex:
+                if waits and not self._queue and 0 < count < self._expected and events < EVENTS_GATHERED_MAX:
+                    waits = False
+                    self._awaited = self._expected - count
+                    self._arrived.wait(GATHER_S_MAX)
+                    self._awaited = 0
                 if not self._queue:
                     return
                 entries = self._queue[0].signed.entries
@@ -203,10 +223,15 @@ class Committer:
                 too_much = events + len(entries) > EVENTS_PER_COMMIT_MAX or size_bytes > COMMIT_SIZE_BYTES_MAX
                 if events and too_much:
                     return
-                events += len(entries)
+                events, count = events + len(entries), count + 1
                 pending = self._queue.popleft()
                 pending.is_queued = False
             yield pending
+
+    def _expect(self, answered: int) -> None:
+        """Writers who were answered tend to come back at once; together with those who wait they make a commit."""
+        with self._mutex:
+            self._expected = 1 if self._closing else answered + len(self._queue)
 
     def _passed_on(self, *, goes_on: bool = True) -> bool:
         """Let somebody else lead: who wants to be alone, who waits, or whoever comes next; False when we must go on."""

@@ -170,3 +170,35 @@ def test_closing_seals_what_waits_and_takes_no_more():
     assert left.result().head.partition == "left"
     with pytest.raises(UnavailableError):
         disk.say("late")
+
+
+def test_who_was_answered_is_waited_for_and_a_commit_is_shared_again():
+    disk = Disk()
+    disk.committer.submit([append("a"), append("b")])  # the last commit answered two
+    disk.batches.clear()
+    real, first = disk.judge, threading.Event()
+
+    def judge(signed: SignedAppend) -> SignedAppend:
+        first.set()
+        return real(signed)
+
+    disk.committer._judge = judge
+
+    def second() -> None:
+        first.wait()
+        disk.say("second")
+
+    other = disk.beside(second)
+    disk.committer._arrived.wait = lambda _timeout_s: threading.Condition.wait(disk.committer._arrived, 30)
+    assert disk.say("first") == ["first"]
+    other.join()
+    assert disk.batches == [["first", "second"]]
+
+
+def test_a_writer_who_does_not_come_back_is_waited_for_once():
+    disk = Disk()
+    disk.committer.submit([append("a"), append("b")])
+    waits: list[float] = []
+    disk.committer._arrived.wait = lambda timeout_s: bool(waits.append(timeout_s))
+    assert [disk.say("a"), disk.say("a"), disk.say("a")] == [["a"]] * 3
+    assert len(waits) == 1
