@@ -58,7 +58,8 @@ class Importer:
         self._cursors = cursors
         self._past = past or NoPast()
         self._bad: list[tuple[str, str, Quarantined]] = []
-        self._untold: dict[str, bool] = {}
+        self._failed: set[str] = set()
+        self._plans: dict[str, PlannedConversation] = {}
         self._following = following
         self._going_on: dict[str, Followed] = {}
         self._told: list[tuple[FoundFile, list[PlannedConversation], Keys | None]] = []
@@ -105,7 +106,6 @@ class Importer:
         shared = families.shares(todo, survey)
         for path, found in todo.items():
             self.report.files_read += 1
-            self._untold[path] = False
             is_empty = True
             told: list[PlannedConversation] = []
             for telling in self._tellings(found):
@@ -114,10 +114,12 @@ class Importer:
                 if planned is not None:
                     told.append(planned)
                     yield planned
+            if path in self._failed or any(planned.has_failed for planned in told):
+                continue  # it counts as not read, and is tried again the next time
             if is_empty:
                 self.report.empty.append(path)
             self._told.append((found, told, families.keys.get(path)))
-            level = found.level if self._untold.pop(path) else Stillness.FINAL
+            level = found.level if any(planned.untold for planned in told) else Stillness.FINAL
             self._cursors.read(path, signature=found.signature, told=level)
 
     def _go_on(self, changed: list[FoundFile]) -> None:
@@ -144,8 +146,10 @@ class Importer:
         try:
             yield from BY_NAME[found.provider].tellings(Path(found.path), set_aside)
         except OSError as error:
+            self._failed.add(found.path)
             set_aside(unreadable(error, size_bytes=found.size_bytes))
         except Exception as error:  # one reader's failure on one file must not end the import of all others
+            self._failed.add(found.path)
             set_aside(Quarantined(0, found.size_bytes, f"reader_failed:{type(error).__name__}", ""))
 
     def _planned(self, telling: "Telling", found: FoundFile, share: "Share") -> "PlannedConversation | None":
@@ -153,14 +157,17 @@ class Importer:
         from sources.providers import BY_NAME  # noqa: PLC0415 see plan
 
         partition = telling.identity.partition
-        known = self._cursors.progress(partition)
+        earlier = self._plans.get(partition)  # another file of this look told it; what it told may not be durable yet
+        known = self._cursors.progress(partition) if earlier is None else earlier.progress
         if known is not None and known.path != found.path and is_longer(Path(known.path), found):
             self.report.doubles.append(found.path)
             return None
         going_on = self._going_on.get(found.path)
-        erased = recovered = False
+        erased, recovered = earlier is not None and earlier.is_erased, False
         leaf = self._past.leaf(partition)
-        if known is None or known.leaf != leaf:  # lost, or older than the journal: an import was interrupted
+        if earlier is None and (
+            known is None or known.leaf != leaf
+        ):  # lost, or older than the journal: an import was interrupted
             events = None if leaf is None else self._past.events(partition)
             known, erased = remembered(partition, found.path, events)
             recovered = known is not None
@@ -170,7 +177,7 @@ class Importer:
         def set_aside(bad: Quarantined) -> None:
             self._bad.append((found.provider, found.path, bad))
 
-        return PlannedConversation(
+        self._plans[partition] = planned = PlannedConversation(
             telling,
             found,
             share=share,
@@ -183,13 +190,13 @@ class Importer:
             follow=self._following is not None and BY_NAME[found.provider].follows,
             going_on=going_on.told if going_on is not None else None,
         )
+        return planned
 
     def settle(self, planned: "PlannedConversation", *, leaf: bytes | None = None) -> None:
         """Every batch of the conversation was acknowledged, and the partition's head is this leaf (None: as before)."""
         if planned.progress is not None:
             at = leaf or planned.leaf or b""
             self._cursors.advance(planned.partition, structs.replace(planned.progress, leaf=at))
-        self._untold[planned.path] = self._untold.get(planned.path, False) or planned.untold
 
     def quarantined(self) -> "Iterator[Batch]":
         """Pieces that could not be read and were not told before, one append each, for `imports`."""

@@ -56,18 +56,19 @@ class PlannedConversation:
         self._found = found
         self._share = share
         self._known = known
-        self._erased = erased
+        self.is_erased = erased
         self._report = report
         self._set_aside = set_aside
         self.progress: Progress | None = known
-        self.untold = False
+        self.untold = False  # known when its batches were asked for, like the next one
+        self.has_failed = False
         self._follow = follow
         self._going_on = going_on
         self.told: Told | None = None
 
     def batches(self) -> Iterator[Batch]:
         """What to append, in order; nothing when the journal has it all."""
-        if self._erased:
+        if self.is_erased:
             return  # what was erased must not come back, and what is left cannot be compared
         known = self._known
         if self._going_on is not None:
@@ -83,6 +84,7 @@ class PlannedConversation:
                     yield from self._append(telling, rest, place=known.count)
                     return
                 if telling.has_failed:  # half a telling must not take the place of a whole one
+                    self.has_failed = True
                     self._note(telling)
                     return
         telling = self._told(ordinal=0 if known is None else known.ordinal + 1, level=self._found.level)
@@ -112,6 +114,7 @@ class PlannedConversation:
                 self.path, telling.ordinal, telling.chain.count, telling.chain.digest(), self._share.digest
             )
         self.untold = telling.counts.untold
+        self.has_failed = telling.has_failed
         self.told = telling
         self._note(telling)
 

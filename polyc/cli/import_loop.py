@@ -110,7 +110,9 @@ class _Appending:
     def _flush(self) -> None:
         self._leaves |= {partition: head.leaf for partition, head in self._group.flush().items()}
         for planned in self._ended:
-            self._importer.settle(planned, leaf=self._leaves.pop(planned.partition, None))
+            self._importer.settle(planned, leaf=self._leaves.get(planned.partition))
+        for planned in self._ended:
+            self._leaves.pop(planned.partition, None)
         self._ended.clear()
 
 

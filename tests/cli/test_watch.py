@@ -130,3 +130,16 @@ def payloads(deployment: Deployment) -> list[bytes]:
     return [payload for payload in kept if b"participant_joined" not in payload] + [
         b"participant_joined" for payload in kept if b"participant_joined" in payload
     ]
+
+
+def test_two_files_of_one_session_in_one_look_are_one_conversation(deployment: Deployment, tmp_path: Path) -> None:
+    for home, turns in (("a", 1), ("b", 3), ("c", 2)):
+        written(tmp_path / "homes" / home, turns=turns)
+    with closing(Cursors.open(tmp_path / "cursors.sqlite")) as cursors:
+        loop = ImportLoop(deployment, cursors, persona=PersonaId("ada"))
+        report = loop.look([tmp_path / "homes"], final=True)
+        assert (report.incarnations_new, len(report.doubles)) == (1, 1), "b takes a's place, c is shorter than b"
+        assert loop.look([tmp_path / "homes"], final=True).events == 0
+    kept = [record.payload or b"" for record in deployment.journal.read(PARTITION)]
+    assert len(kept) == len(set(kept))
+    assert sum(b"turn_complete" in payload for payload in kept) == 3

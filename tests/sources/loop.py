@@ -78,9 +78,12 @@ class Loop:
         importer = Importer(self.cursors, past=self.journal, following=self.following)
         survey = importer.survey(paths, now_us=now_us, final=final)
         new = 0
+        ended = []  # settled later, as the real loop does: when a group of appends is durable
         for planned in importer.plan(survey):
             for batch in planned.batches():
                 new += self.journal.append(planned.partition, batch)
+            ended.append(planned)
+        for planned in ended:
             importer.settle(planned, leaf=self.journal.leaf(planned.partition))
         for batch in importer.quarantined():
             new += self.journal.append(IMPORTS_PARTITION, batch)

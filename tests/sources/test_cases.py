@@ -397,7 +397,12 @@ def test_a_session_in_two_homes_is_one_conversation_and_the_longer_file_tells_it
             loop.run(tmp_path / home, final=True)
         (drafts,) = loop.journal.drafts().values()
         states.add(tuple(spoken(map(event_of, drafts))))
+    at_once = Loop()
+    at_once.run(tmp_path, final=True)
+    (drafts,) = at_once.journal.drafts().values()
+    states.add(tuple(spoken(map(event_of, drafts))))
     assert states == {("Go.", "More.")}
+    assert at_once.run(tmp_path, final=True)[1] == 0
 
 
 def test_ids_that_two_files_happen_to_share_are_two_calls(tmp_path):
