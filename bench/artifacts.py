@@ -48,8 +48,8 @@ Figures = dict[str, float]
 
 
 def measure() -> list[Measurement]:
-    """The lines of `make bench`, at 500 conversations."""
-    with _made(500) as deployment:
+    """The lines of `make bench`, at the smallest size the issue names."""
+    with _made(2000) as deployment:
         figures = rebuild(deployment) | serve(deployment, rounds=2)
     return [
         Measurement(
