@@ -11,7 +11,6 @@ from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from artifacts.engine import Engine, literal, read_parquet
 from artifacts.files import PackFiles
@@ -37,6 +36,7 @@ class Admission:
         dead: Mapping[str, frozenset[str]],
         columns: Sequence[str],
     ) -> None:
+        self._files = files
         self._engine = engine
         self._spec = spec
         self._columns = tuple(columns)
@@ -73,11 +73,9 @@ class Admission:
             live[piece.pack_id] = live.get(piece.pack_id, 0) + piece.rows
         total = 0
         for pack_id, rows in live.items():
-            footer = pq.read_metadata(self._paths[pack_id])
-            wanted = [i for i, column in enumerate(self._spec.column_names) if column in self._columns]
-            groups = [footer.row_group(g) for g in range(footer.num_row_groups)]
-            size = sum(group.column(i).total_uncompressed_size for group in groups for i in wanted)
-            total += size * rows // max(1, footer.num_rows)
+            sizes = self._files.column_sizes(pack_id, self._spec.name)
+            size = sum(sizes.bytes_by_column.get(column, 0) for column in self._columns)
+            total += size * rows // max(1, sizes.rows)
         return total + 8 * self.rows * len(self._columns)
 
     def table(self, *, budget_bytes: int = ADMISSION_SIZE_BYTES_MAX) -> pa.Table:

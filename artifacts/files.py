@@ -5,6 +5,9 @@ changed after it was checked (other size, time or inode) is checked again before
 """
 
 from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow.parquet as pq
 
 from artifacts.index import PackIndex, read_index
 from artifacts.layout import INDEX_FILE, pack_name, table_file
@@ -12,6 +15,13 @@ from artifacts.pack import PackDescription, read_description
 from artifacts.rowgroups import file_sha256
 from artifacts.store import Store
 from polyc.errors import CorruptError, RefusedError
+
+
+class ColumnSizes(NamedTuple):
+    """A table file's rows, and the uncompressed bytes of all its values by column."""
+
+    rows: int
+    bytes_by_column: dict[str, int]
 
 
 class PackFiles:
@@ -23,6 +33,7 @@ class PackFiles:
         self._descriptions: dict[str, PackDescription] = {}
         self._indexes: dict[str, PackIndex] = {}
         self._checked: dict[str, tuple[Path, tuple[int, int, int]]] = {}
+        self._sizes: dict[str, ColumnSizes] = {}
 
     def description(self, pack_id: str) -> PackDescription:
         """What `pack.json` says."""
@@ -65,6 +76,14 @@ class PackFiles:
         self._checked[name] = (path, identity)
         return path
 
+    def column_sizes(self, pack_id: str, table: str) -> ColumnSizes:
+        """The uncompressed bytes of each column, as the file's footer tells; a large file's footer is read once."""
+        name = pack_name(pack_id, table_file(table))
+        known = self._sizes.get(name)
+        if known is None:
+            known = self._sizes[name] = _column_sizes(self.table(pack_id, table))
+        return known
+
     def forget(self, kept: set[str]) -> None:
         """Drop what is remembered of packs that no generation in use names."""
         for pack_id in self._descriptions.keys() - kept:
@@ -72,6 +91,7 @@ class PackFiles:
             self._indexes.pop(pack_id, None)
         for name in [name for name in self._checked if name.split("/")[1] not in kept]:
             del self._checked[name]
+            self._sizes.pop(name, None)
 
     def _local(self, name: str) -> Path:
         path = self._store.local(name)
@@ -86,6 +106,17 @@ class PackFiles:
         except FileNotFoundError:
             raise CorruptError("pack lacks a file", place=name, kind="missing") from None
         return path
+
+
+def _column_sizes(path: Path) -> ColumnSizes:
+    footer = pq.read_metadata(path)
+    sizes: dict[str, int] = {}
+    for g in range(footer.num_row_groups):
+        group = footer.row_group(g)
+        for i in range(footer.num_columns):
+            column = group.column(i)
+            sizes[column.path_in_schema] = sizes.get(column.path_in_schema, 0) + column.total_uncompressed_size
+    return ColumnSizes(footer.num_rows, sizes)
 
 
 def _identity(path: Path) -> tuple[int, int, int] | None:

@@ -9,6 +9,8 @@ before the views, protects nothing (B08).
 import mmap
 import os
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 
 import duckdb
@@ -18,6 +20,8 @@ from query_plane.scanning import Scanned
 from query_plane.seal import Sandbox, restrict
 from query_plane.wire import Run, Source
 
+# What the engine looks up before it starts threads that read files; no statement may name them (`allowed_paths`).
+_PROCESSOR_LIMITS: Final = ("/proc/self/cgroup", "/sys/fs/cgroup")
 SERIALIZE: Final = "SELECT json_serialize_sql(CAST(? AS VARCHAR))"
 
 
@@ -68,7 +72,8 @@ def lock(engine: duckdb.DuckDBPyConnection, run: Run, descriptors: Sequence[int]
 
     Returns the sources that each scan reads anew.
     """
-    restrict(run.paths, sandbox=sandbox)
+    limits = [path for path in _PROCESSOR_LIMITS if Path(path).exists()] if run.paths else []
+    restrict([*run.paths, *limits], sandbox=sandbox)
     scanned = fill(engine, run.sources, descriptors)
     seal(engine, paths=run.paths, deadline_ms=run.deadline_ms, threads=run.threads)
     return scanned
@@ -92,6 +97,11 @@ def fill(engine: duckdb.DuckDBPyConnection, sources: Sequence[Source], descripto
 
 def seal(engine: duckdb.DuckDBPyConnection, *, paths: Sequence[str], deadline_ms: int, threads: int) -> None:
     """Lock the engine; what it can read from here on is what `fill` made."""
+    if paths:
+        with suppress(
+            duckdb.IOException
+        ):  # a machine whose limits cannot be looked up: files are read by `threads` alone
+            engine.execute(f"SET async_threads={4 * threads:d}")  # the engine's own default; they wait for files
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
     engine.execute(
         f"SET threads={threads:d};"
