@@ -77,7 +77,7 @@ def test_the_probe_for_erased_text_can_fail(tmp_path):
     assert b"zanzibar" in content
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=25, deadline=None)
 @given(
     steps=st.lists(
         st.lists(st.tuples(st.integers(0, 3), st.booleans()), min_size=1, max_size=3, unique_by=lambda step: step[0]),

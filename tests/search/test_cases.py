@@ -68,21 +68,38 @@ def test_no_character_is_an_operator(query):
 @pytest.mark.parametrize(
     ("document", "queries"),
     [
-        ("łatwo zrobiłem żółć w Łodzi", ["latwo", "zrobilem", "ZOLC", "łódźi", "lodzi", "łatwo"]),
-        ("đurđevac and smørrebrød", ["durdevac", "smorrebrod", "Đurđevac"]),
-        ("café nai\u0308ve", ["cafe", "cafe\u0301", "CAFÉ", "naive", "naïve"]),
-        ("straße ﬁsh İstanbul ＡＢＣ１２３ zero\u200bwidth", ["strasse", "fish", "istanbul", "ABC123", "zerowidth"]),
-        ("重跑gen-itgc后修复已验证 数据库 東京タワー 안녕하세요", ["修复", "数据", "库", "東京", "안녕", "gen-itgc"]),
-        ("getUserById x86_64 parseJSON", ["user by id", "getuserbyid", "x86_64", "parse json", "GetUserByID"]),
-        (
+        pytest.param(
+            "łatwo zrobiłem żółć w Łodzi",
+            ["latwo", "zrobilem", "ZOLC", "łódźi", "lodzi", "łatwo"],
+            id="E04 no decomposition",
+        ),
+        pytest.param("đurđevac and smørrebrød", ["durdevac", "smorrebrod", "Đurđevac"], id="E04 stroke and slash"),
+        pytest.param("café nai\u0308ve", ["cafe", "cafe\u0301", "CAFÉ", "naive", "naïve"], id="E05 NFC and NFD"),
+        pytest.param(
+            "straße ﬁsh İstanbul ＡＢＣ１２３ zero\u200bwidth",
+            ["strasse", "fish", "istanbul", "ABC123", "zerowidth"],
+            id="E06 length changes",
+        ),
+        pytest.param(
+            "重跑gen-itgc后修复已验证 数据库 東京タワー 안녕하세요",
+            ["修复", "数据", "库", "東京", "안녕", "gen-itgc"],
+            id="E03 CJK",
+        ),
+        pytest.param(
+            "getUserById x86_64 parseJSON",
+            ["user by id", "getuserbyid", "x86_64", "parse json", "GetUserByID"],
+            id="E07 camel and snake",
+        ),
+        pytest.param(
             "src/depot/main.py v1.2.3 user@example.com 9f86d081884c7d65",
             ["main.py", "depot/main.py", "1.2.3", "v1.2", "user@example.com", "9f86d08", "9f86d081884c", "example.com"],
+            id="E08 paths, versions, hashes",
         ),
-        ("👍 works 👨\u200d👩\u200d👧", ["👍", "👨\u200d👩\u200d👧", "👍🏽"]),
+        pytest.param("👍 works 👨\u200d👩\u200d👧", ["👍", "👨\u200d👩\u200d👧", "👍🏽"], id="E09 emoji"),
     ],
 )
 def test_spellings_parts_and_wholes_are_found_both_ways(document, queries):
-    """E03 to E09."""
+    """E03 to E09, as the rows' names say."""
     archive = Archive().tick(said("conv-a", document), said("conv-b", "something else"))
     for query in queries:
         assert partitions(archive.search(query))[:1] == ["conv-a"], query
@@ -122,3 +139,48 @@ def test_words_of_unfinished_turns_are_not_there_because_they_have_no_rows():
     archive = Archive().tick(said("conv-a"))
     assert archive.search("zanzibar").results == ()
     assert archive.search("", filters=Filters(files=("a.py",))).results == ()
+
+
+@pytest.mark.parametrize(
+    ("document", "query"),
+    [
+        pytest.param(
+            "SELECT name FROM users WHERE id = 7 -- note", "SELECT name FROM users WHERE id = 7; --", id="SQL"
+        ),
+        pytest.param("matched ^foo[a-z]+bar$ twice", "^foo[a-z]+bar$", id="a regular expression"),
+        pytest.param("level:error in the log", "level:error -debug +trace", id="fields, minus, plus"),
+        pytest.param("first line\nsecond line", "first line\nsecond line", id="line breaks"),
+        pytest.param("nothing odd", "nothing\x00odd", id="NUL"),
+        pytest.param("12,345.67 paid on 2026-03-01", "12,345.67", id="a number with separators"),
+        pytest.param("12,345.67 paid on 2026-03-01", "2026-03-01", id="a date"),
+        pytest.param("id 9f1c2a7e-4b3d-4c1a-8e2f-0123456789ab", "9f1c2a7e", id="the beginning of a UUID"),
+        pytest.param("id 9f1c2a7e-4b3d-4c1a-8e2f-0123456789ab", "9f1c2a7e-4b3d-4c1a-8e2f-0123456789ab", id="a UUID"),
+        pytest.param("the and of it", "the of", id="nothing but common words"),
+        pytest.param("kebab-case-name", "kebabCaseName kebab-case-name", id="kebab"),
+        pytest.param("שלום חשמלית", "שלום", id="right to left"),
+        pytest.param("مَرْحَبًا بالعالم", "مَرْحَبًا", id="Arabic with vowel signs"),
+        pytest.param("e\u0301\u0323te\u0301", "\u00e9\u0323t\u00e9", id="marks in another order"),
+        pytest.param("DIYARBAKIR İzmir", "diyarbakir izmir", id="dotted and dotless i"),
+        pytest.param("GROSSE STRASSE", "große straße", id="sharp s"),
+        pytest.param("🏳️\u200d🌈 flag", "🏳\u200d🌈", id="an emoji with its variation selector"),
+        pytest.param("needle " + "hay " * 200, ("hay " * 2500) + " needle", id="10 kB"),
+        pytest.param('he said "half a quote', '"half a quote', id="unbalanced quotes"),
+        pytest.param("look in C:\\depot\\main.py", "C:\\depot\\main.py", id="a path with backslashes"),
+        pytest.param("see https://example.org/a/b?c=d#frag", "https://example.org/a/b?c=d#frag", id="a URL"),
+    ],
+)
+def test_more_of_the_kinds_is_found_without_an_error(document, query):
+    archive = Archive().tick(said("conv-a", document), said("conv-b", "unrelated filler"))
+    for mode in MODES:
+        for events in (False, True):
+            assert partitions(archive.search(query, mode=mode, events=events))[:1] == ["conv-a"]
+
+
+def test_a_common_word_in_one_huge_conversation_leaves_room_for_the_others():
+    """The best event of each conversation, though one of them has every one of the best chunks."""
+    huge = said("conv-huge", *[f"depot depot depot {number}" for number in range(300)])
+    others = [said(f"conv-{number}", f"the depot and much else {number} " * 12) for number in range(5)]
+    answer = Archive().tick(huge, *others).search("depot", limit=6)
+    assert partitions(answer)[0] == "conv-huge"
+    assert len(set(partitions(answer))) == 6
+    assert answer.results[0].further_matches == 299

@@ -84,6 +84,7 @@ def test_a_hybrid_that_cannot_use_vectors_says_why(more, reason):
 
 
 def test_semantic_only_never_turns_lexical():
+    """E17."""
     archive = depot()
     with pytest.raises(UnavailableError):
         ask(archive, None, "points")
@@ -143,6 +144,7 @@ def test_calls_and_outputs_get_no_vectors():
 
 
 def test_a_drifted_executor_is_refused_and_another_space_is_not_there():
+    """E17."""
     archive = depot()
     embed(archive)
     drifted = SemanticIndex(archive.store, ring, WordsEmbedder(shift="other"))
