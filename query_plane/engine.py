@@ -98,9 +98,8 @@ def fill(engine: duckdb.DuckDBPyConnection, sources: Sequence[Source], descripto
 def seal(engine: duckdb.DuckDBPyConnection, *, paths: Sequence[str], deadline_ms: int, threads: int) -> None:
     """Lock the engine; what it can read from here on is what `fill` made."""
     if paths:
-        with suppress(
-            duckdb.IOException
-        ):  # a machine whose limits cannot be looked up: files are read by `threads` alone
+        # On a machine whose limits cannot be looked up, files are read by `threads` alone.
+        with suppress(duckdb.IOException):
             engine.execute(f"SET async_threads={4 * threads:d}")  # the engine's own default; they wait for files
     listed = ", ".join("'" + path.replace("'", "''") + "'" for path in paths)
     engine.execute(
