@@ -10,6 +10,7 @@ The engine computes the same form with the statistics of one pack; it only propo
 """
 
 import math
+import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -98,8 +99,13 @@ class _Gains(dict[Unit, tuple[int, ...]]):
             elif scoped.clause.field == "body" and len(scoped.clause.tokens) == 1:
                 self._terms[scoped.clause.tokens[0]] = place
         self._initials = {stem[0] for stem in self._stems}  # Porter2 keeps the first letter
+        needles = [*self._terms, *map(_stem_begin, self._stems)]
+        self._may_gain = re.compile(b"|".join(re.escape(needle.encode()) for needle in needles) or b"(?!)")
 
     def __missing__(self, unit: Unit) -> tuple[int, ...]:
+        if self._may_gain.search(_flat(unit)) is None:  # most units: not worth taking apart
+            self[unit] = ()
+            return ()
         parts, wholes = unit_tokens(unit)
         gains = [self._terms[token] for token in (*parts, *wholes) if token in self._terms]
         for part in parts:
@@ -107,6 +113,27 @@ class _Gains(dict[Unit, tuple[int, ...]]):
                 gains += self._stems.get(stem_of(part), ())
         self[unit] = known = tuple(gains)
         return known
+
+
+def _flat(unit: Unit) -> bytes:
+    """A unit in which each of its tokens stands in one piece: case folded, apostrophes gone."""
+    if isinstance(unit, str):
+        return unit.casefold().replace("'", "").replace("\u2019", "").encode()
+    return unit.lower().replace(b"'", b"")
+
+
+def _stem_begin(stem: str) -> str:
+    """What every word with this stem begins with: Porter2 changes only ends of words.
+
+    >>> [_stem_begin(stem) for stem in ("sensibl", "tri", "die", "go")]  # sensibility, tries, dying, goes
+    ['sensi', 'tr', 'd', 'g']
+    """
+    if len(stem) >= _STEM_LONG:
+        return stem[:-2]
+    return stem[:2] if len(stem) > 2 and not stem.endswith("ie") else stem[0]
+
+
+_STEM_LONG: Final = 5
 
 
 def _count(padded: str, needle: str) -> int:
