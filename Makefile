@@ -41,7 +41,7 @@ bench: $(VENV)/.dev  ## measure against peers in the same run and rewrite the ta
 
 lock: $(VENV)/.dev  ## resolve the dependencies anew (with hashes, without addresses)
 	@$(UV) pip compile -q --generate-hashes --no-emit-index-url --extra build pyproject.toml -o requirements.lock
-	@$(UV) pip compile -q --generate-hashes --no-emit-index-url --extra build --extra dev --extra semantic --extra eip712 pyproject.toml -o requirements-dev.lock
+	@$(UV) pip compile -q --generate-hashes --no-emit-index-url --extra build --extra dev --extra semantic --extra eip712 --extra multilingual pyproject.toml -o requirements-dev.lock
 
 $(UV):
 	@$(PYTHON) -m venv --without-pip $(VENV)
