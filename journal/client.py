@@ -16,7 +16,7 @@ from journal import wire
 from journal.body import Stored
 from journal.keyevents import load_keyring
 from journal.port import Opened, PartitionHead, RawEntry
-from journal.records import Chain, Keys, RecordBatch, raw_entries
+from journal.records import Chain, Keys, RecordBatch, raw_entries, record_batches
 from polyc.appending import Ack, Head, SignedAppend
 from polyc.entry import Record, decode_header
 from polyc.errors import CorruptError, RefusedError
@@ -152,17 +152,7 @@ class JournalClient:
         """The same in lists, as the server's messages come; each verified before it is handed out."""
         request = _read_request(partition, from_position, incarnation)
         request.through_index = INDEX_MAX if through_index is None else through_index
-        batch = RecordBatch()
-        for walk, stored, part in self._walk(request, to_head=through_index is None):
-            batch.take(walk, stored, part)
-            if batch.is_full:
-                yield batch.emptied()
-            if batch.fault is not None:
-                break
-        if batch.records:
-            yield batch.emptied()
-        if batch.fault is not None:
-            raise batch.fault
+        return record_batches(self._walk(request, to_head=through_index is None))
 
     def read_raw(
         self, partition: str, *, incarnation: bytes | None = None, from_position: int = 1

@@ -18,7 +18,7 @@ from journal.database import Readers, check_format, row, rows
 from journal.keyevents import load_keyring
 from journal.port import PartitionHead, RawEntry
 from journal.receipt import make_receipt
-from journal.records import Chain, Keys, RecordBatch, raw_entries
+from journal.records import Chain, Keys, RecordBatch, raw_entries, record_batches
 from journal.secrets import FILE, Secrets
 from journal.tree import TileNodes
 from polyc import merkle
@@ -138,17 +138,7 @@ class SqliteReader:
         through_index: int | None = None,
     ) -> Iterator[list[Record]]:
         """The same in lists, each verified before it is handed out."""
-        batch = RecordBatch()
-        for walk, stored, part in self._walk(partition, from_position, incarnation, through_index):
-            batch.take(walk, stored, part)
-            if batch.is_full:
-                yield batch.emptied()
-            if batch.fault is not None:
-                break
-        if batch.records:
-            yield batch.emptied()
-        if batch.fault is not None:
-            raise batch.fault
+        return record_batches(self._walk(partition, from_position, incarnation, through_index))
 
     def read_all(self, *, from_index: int, to_index: int | None = None) -> Iterator[Record]:
         """The log in its order; each partition's chain is checked against its last entry seen here or before."""

@@ -6,7 +6,7 @@ says what is not and where. An erased payload has neither salt nor payload; its 
 """
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 
 from journal.body import Run, Stored
@@ -187,6 +187,21 @@ class RecordBatch:
         """The records, and begin anew."""
         records, self.records, self._size_bytes = self.records, [], 0
         return records
+
+
+def record_batches(walked: Iterable[tuple[Chain, Stored, slice]]) -> Iterator[list[Record]]:
+    """The records of appends as they are walked, in lists; those before the first lie, then it is raised."""
+    batch = RecordBatch()
+    for walk, stored, part in walked:
+        batch.take(walk, stored, part)
+        if batch.is_full:
+            yield batch.emptied()
+        if batch.fault is not None:
+            break
+    if batch.records:
+        yield batch.emptied()
+    if batch.fault is not None:
+        raise batch.fault
 
 
 def raw_entries(stored: Stored, run: Run, part: slice) -> Iterator[RawEntry]:

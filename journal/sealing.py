@@ -30,7 +30,7 @@ from polyc.vocabulary import may_author
 
 
 class Sealer:
-    """Owns the writing connection; used by the committer's thread alone."""
+    """Owns the writing connection; used by one thread at a time, the caller that leads."""
 
     def __init__(
         self,

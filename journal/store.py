@@ -340,7 +340,7 @@ class SqliteJournal:
     def __exit__(self, *_exc: object) -> None:
         self.close()
 
-    # -- the committer's side
+    # -- the leader's side
 
     def _seal(self, batch: Sequence[Pending]) -> None:
         if self._failure is not None:

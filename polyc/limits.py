@@ -16,7 +16,7 @@ RECORDED_AT_SKEW_US_MAX: Final = 5 * 60 * 1_000_000  # ruling 1
 PARTITION_NAME_BYTES_MAX: Final = 255  # one length byte in the header
 PARTITIONS_OPENED_PER_S: Final = 1_000.0  # ten times what an import opens; more is a runaway author, kept forever
 PARTITIONS_OPENED_BURST: Final = 20_000
-APPEND_QUEUE_MAX: Final = 4096  # waiters of the committer; beyond it: RESOURCE_EXHAUSTED
+APPEND_QUEUE_MAX: Final = 4096  # appends that wait for their commit; beyond it: RESOURCE_EXHAUSTED
 
 # Events
 INLINE_TEXT_BYTES_MAX: Final = 1024 * 1024  # ruling 12: beyond this a row says how to get the text

@@ -11,7 +11,7 @@ import msgspec
 import pyarrow as pa
 
 from artifacts.index import IndexRow
-from artifacts.layout import TableSpec
+from artifacts.layout import Family, TableSpec
 from artifacts.reader import Generation, Reader
 from artifacts.schema import arrow_schema, rows_to_arrow
 from artifacts.store import Store
@@ -117,8 +117,9 @@ class _Verifier:
             if not have.equals(want):
                 self.difference = Difference(partition, spec.name, _first_difference(have, want, spec))
                 return 0
-        for family, digest in (("row", row.content), ("state", row.state)):
-            if self._digests.of(folded, family=family) != digest:  # type: ignore[arg-type]  # the two literals
+        digests: tuple[tuple[Family, bytes], ...] = (("row", row.content), ("state", row.state))
+        for family, digest in digests:
+            if self._digests.of(folded, family=family) != digest:
                 self.difference = Difference(partition, "", f"content digest of the {family} tables")
                 return 0
         return sum(row.counts.values())

@@ -165,9 +165,8 @@ class Importer:
         going_on = self._going_on.get(found.path)
         erased, recovered = earlier is not None and earlier.is_erased, False
         leaf = self._past.leaf(partition)
-        if earlier is None and (
-            known is None or known.leaf != leaf
-        ):  # lost, or older than the journal: an import was interrupted
+        # Lost, or older than the journal: an import was interrupted.
+        if earlier is None and (known is None or known.leaf != leaf):
             events = None if leaf is None else self._past.events(partition)
             known, erased = remembered(partition, found.path, events)
             recovered = known is not None

@@ -32,14 +32,12 @@ def record_key(name: bytes) -> int:
 class KeyChain:
     """Keys of records without names: each is a digest of all records so far, begun with a seed."""
 
-    def __init__(self, seed: str) -> None:
-        self._digest = hashlib.sha256(seed.encode("utf-8", "replace"))
+    def __init__(self, seed: str, *, digest: "hashlib._Hash | None" = None) -> None:
+        self._digest = digest or hashlib.sha256(seed.encode("utf-8", "replace"))
 
     def copy(self) -> Self:
         """Another one that goes on from here."""
-        other = type(self)("")
-        other._digest = self._digest.copy()  # noqa: SLF001 of the same class
-        return other
+        return type(self)("", digest=self._digest.copy())
 
     def key(self, record: bytes) -> int:
         """The next record's key."""

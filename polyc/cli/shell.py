@@ -8,8 +8,8 @@ was typed lies in the data root (0600), for it may quote what nobody else should
 import readline
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, Final
 
 from polyc.cli.console import note, tell_error
 from polyc.cli.deployment import Deployment, opened, root_of
@@ -105,8 +105,9 @@ class Shell:
     def _token(self) -> str:
         return mint(self._deployment, admin=self._arguments.admin, persona=self._arguments.persona)[0]
 
-    def _tell(self, columns: tuple[str, ...], rows: object) -> None:
-        write_rows(columns, rows, form=self._form if self._form != "arrow" else "table")  # type: ignore[arg-type] # rows
+    def _tell(self, columns: tuple[str, ...], rows: Iterable[Sequence[Any]]) -> None:
+        form: Format = "table" if self._form == "arrow" else self._form
+        write_rows(columns, rows, form=form)
 
     def _tables(self) -> None:
         self._tell(("table", "kind", "description"), [(t.name, t.kind, t.description) for t in self.catalog().tables])

@@ -82,6 +82,18 @@ def test_what_an_admin_does_names_the_session_that_asked_for_it(admin, deploymen
     assert sessions["admin:root"][-1] is None
 
 
+def test_budgets_prices_and_participation_name_the_session_that_asked_for_them(admin, ada, deployment) -> None:
+    budget = {"subject_kind": "persona", "subject": "ada", "asset": "usdc", "network": "eip155:1"}
+    assert admin.post("/api/budgets", **budget, amount_base_units="5").status_code == 200
+    price = {"model": "tiny", "valid_from": "2026-01-01", "currency": "USD", "output_per_million": "2"}
+    assert admin.post("/api/prices", **price).status_code == 200
+    conversation = ada.open(title="seats")
+    session_of = {row[6]: row[4] for row in history(deployment) if row[5] == "session"}
+    assert [row[-1] for row in rows(deployment, "budgets", "budgets")] == [session_of["admin:root"]]
+    assert [row[-1] for row in rows(deployment, "prices", "prices")] == [session_of["admin:root"]]
+    assert [row[-1] for row in rows(deployment, conversation, "persona_participation")] == [session_of["ada"]]
+
+
 @pytest.mark.parametrize(
     ("method", "path"),
     [("GET", "/api/personas"), ("POST", "/api/personas"), ("POST", "/api/sessions"), ("POST", "/api/budgets"),
