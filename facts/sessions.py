@@ -102,8 +102,7 @@ class Sessions(msgspec.Struct):
                 times[0] if times else None,
                 times[-1] if times else None,
                 len(committed),
-                *_counts(messages),
-                *_features(messages, blocks, called),
+                *_counts(messages, blocks, called),
                 len([row for row in called if not row[t.SUPERSEDED]]),
                 sum(durations) if durations else None,
                 self.parent,
@@ -131,51 +130,41 @@ class Sessions(msgspec.Struct):
 
 def _times(turns: Turns, messages: list[Row], calls: list[Row]) -> list[datetime]:
     """Every time that a message, a call or a marker of a committed turn names."""
-    times = [time for row in messages if (time := row[m.OCCURRED_AT]) is not None]
-    times += [time for row in calls if (time := row[t.OCCURRED_AT]) is not None]
-    times += [time for end in turns.committed.values() if (time := end.completed_at) is not None]
-    times += [time for turn in turns.committed if (time := turns.starts[turn].started_at) is not None]
-    return times
+    times = [row[m.OCCURRED_AT] for row in messages]
+    times += [row[t.OCCURRED_AT] for row in calls]
+    times += [end.completed_at for end in turns.committed.values()]
+    times += [turns.starts[turn].started_at for turn in turns.committed]
+    return [time for time in times if time is not None]
 
 
-def _counts(messages: list[Row]) -> tuple[int, ...]:
-    """message_count and its parts, word_count and its parts, in the catalog's order; of the live path."""
+def _counts(messages: list[Row], blocks: list[Row], called: list[Row]) -> tuple[int, ...]:
+    """message_count to paste_count, in the catalog's order: of the live path.
+
+    A message carries a tool call when a call or a block says so, thinking when its kind or a block says so, a paste
+    when a person wrote it.
+    """
+    using = {row[t.MESSAGE_ID] for row in called}
+    using.update([row[m.MESSAGE_OF_BLOCK] for row in blocks if row[m.TYPE_OF_BLOCK] == "tool_use"])
+    thinking = {row[m.MESSAGE_OF_BLOCK] for row in blocks if row[m.TYPE_OF_BLOCK] == "thinking"}
     words: dict[str, list[int]] = {role: [] for role in ROLES}  # of each message
     authored: list[int] = []
+    uses = thoughts = pastes = 0
     for row in messages:
         if row[m.SUPERSEDED]:
             continue
         words[row[m.ROLE]].append(row[m.WORDS])
         if row[m.MATERIAL] == "human_authored":
             authored.append(row[m.WORDS])
+            pastes += _is_paste(row[m.TEXT])
+        uses += row[m.MESSAGE_ID] in using
+        thoughts += row[m.KIND] == "thinking" or row[m.MESSAGE_ID] in thinking
     user, *others = map(len, words.values())
     total = sum(map(sum, words.values()))
     return (
         user + sum(others), user, len(authored), *others,
         total, sum(words["user"]), sum(authored), sum(words["assistant"]),
+        uses, thoughts, pastes,
     )  # fmt: skip
-
-
-def _features(messages: list[Row], blocks: list[Row], called: list[Row]) -> tuple[int, int, int]:
-    """How many messages of the live path carry a tool call, thinking, a paste."""
-    using = {row[t.MESSAGE_ID] for row in called}
-    thinking: set[str] = set()
-    for row in blocks:
-        if row[m.TYPE_OF_BLOCK] == "tool_use":
-            using.add(row[m.MESSAGE_OF_BLOCK])
-        elif row[m.TYPE_OF_BLOCK] == "thinking":
-            thinking.add(row[m.MESSAGE_OF_BLOCK])
-    uses = thoughts = pastes = 0
-    for row in messages:
-        if row[m.SUPERSEDED]:
-            continue
-        if row[m.MESSAGE_ID] in using:
-            uses += 1
-        if row[m.KIND] == "thinking" or row[m.MESSAGE_ID] in thinking:
-            thoughts += 1
-        if row[m.MATERIAL] == "human_authored" and _is_paste(row[m.TEXT]):
-            pastes += 1
-    return uses, thoughts, pastes
 
 
 def _is_paste(text: str | None) -> bool:

@@ -5,7 +5,6 @@ named; the table claims nothing about the disk.
 """
 
 from datetime import UTC, datetime
-from functools import lru_cache
 from posixpath import normpath
 
 import msgspec
@@ -154,12 +153,16 @@ def _marked(row: Row, superseding: Superseding) -> Row:
 
 def files_of(calls: list[Row]) -> list[Row]:
     """The rows of `files`: what the rows of `tool_calls` say of paths, one row a normalised path."""
-    named = [row for row in calls if row[PATH]]
-    paths = {raw: normalised(raw) for raw in {row[PATH] for row in named}}
-    by_path: dict[str, list[Row]] = {path: [] for path in sorted(paths.values())}
-    for row in named:
-        by_path[paths[row[PATH]]].append(row)
-    return [_file(path, rows) for path, rows in by_path.items()]
+    by_path: dict[str, list[Row]] = {}
+    for row in calls:
+        raw = row[PATH]
+        if raw:
+            path = normalised(raw)
+            if path in by_path:
+                by_path[path].append(row)
+            else:
+                by_path[path] = [row]
+    return [_file(path, by_path[path]) for path in sorted(by_path)]
 
 
 def _file(path: str, calls: list[Row]) -> Row:
@@ -178,14 +181,15 @@ def _file(path: str, calls: list[Row]) -> Row:
     )
 
 
-@lru_cache(maxsize=4096)
 def normalised(path: str) -> str:
     r"""A path without `.`, `..`, doubled or trailing slashes; a Windows path with forward slashes.
 
-    >>> normalised("/a//b/./c/../d/"), normalised("C:\\src\\x.py")
-    ('/a/b/d', 'C:/src/x.py')
+    >>> normalised("/a//b/./c/../d/"), normalised("C:\\src\\x.py"), normalised("src/.env"), normalised("/a/b/c.py")
+    ('/a/b/d', 'C:/src/x.py', 'src/.env', '/a/b/c.py')
     """
     if path[1:3] == ":\\":
         path = path.replace("\\", "/")
+    if "/." not in path and "//" not in path and path[0] != "." and path[-1] != "/":
+        return path  # as nearly every path is written
     plain = normpath(path)
     return plain[1:] if plain.startswith("//") else plain
