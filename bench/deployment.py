@@ -8,23 +8,7 @@ import msgspec
 
 from polyc.cli.deployment import Deployment, opened
 from polyc.dataroot import DataRoot
-
-WORDS = [
-    "ferry",
-    "tide",
-    "harbour",
-    "fare",
-    "deck",
-    "crew",
-    "quay",
-    "night",
-    "morning",
-    "ticket",
-    "engine",
-    "chart",
-    "lamp",
-    "anchor",
-]
+from tests.support.conversations import WORDS
 
 
 @contextmanager

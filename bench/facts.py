@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench.deployment import WORDS
 from bench.measure import Measurement, best_s
 from facts import events as e
 from facts.codec import DECODERS, encode
@@ -25,6 +24,7 @@ from polyc.dataroot import DataRoot
 from polyc.entry import NO_FENCE, Record
 from tests.facts.journal import SIGNERS, TRUST
 from tests.facts.payment import claims, jws, paid, paying, trust
+from tests.support.conversations import WORDS
 
 CONVERSATIONS = 40
 TURNS = 12

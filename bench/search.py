@@ -18,7 +18,6 @@ import apsw
 
 from artifacts.newest import Newest
 from artifacts.store import DirectoryStore
-from bench.deployment import WORDS
 from bench.measure import Measurement, best_s
 from polyc.cli.deployment import opened
 from polyc.dataroot import DataRoot
@@ -26,6 +25,7 @@ from search.build import PartitionChange, SearchBuild
 from search.query import SearchRequest
 from search.query.engine import GenerationRef, SearchEngine
 from search.query.scope import Access
+from tests.support.conversations import WORDS
 
 FLEET = Access(realm="fleet", partitions=None)
 CONVERSATIONS, TURNS = 400, 10

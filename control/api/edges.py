@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field
 
-from control.api.operation import Call, Nothing, Operation, Wire
+from control.api.operation import Call, Handle, Nothing, Operation, Wire
 from control.edges import append_edge
 from facts.events import IdentityAsserted, MessageWithheld, Refusal, ToolCall, ToolResult
 from polyc.limits import APPROVAL_WAIT_S_DEFAULT, APPROVAL_WAIT_S_MAX, INLINE_TEXT_BYTES_MAX
@@ -79,54 +79,16 @@ class ApprovalAnswer(Wire):
     reason: str | None
 
 
-def tool_call(call: Call) -> BaseModel:
-    """Record a tool call."""
-    body: ToolCallBody = call.body
-    event = ToolCall(
-        id=call.context.new_id(), dispatch_id=call.dispatch.dispatch_id, **body.model_dump(exclude_none=True)
-    )
-    append_edge(call.context, call.dispatch, [event])
-    return Nothing()
+def recording(event_type: type[ToolCall | ToolResult | Refusal | MessageWithheld | IdentityAsserted]) -> Handle:
+    """What takes a report whose body has the members of that event: it is appended under the caller's dispatch."""
 
+    def record(call: Call) -> BaseModel:
+        told = call.body.model_dump(exclude_none=True)
+        event = event_type(id=call.context.new_id(), dispatch_id=call.dispatch.dispatch_id, **told)
+        append_edge(call.context, call.dispatch, [event])
+        return Nothing()
 
-def tool_result(call: Call) -> BaseModel:
-    """Record a tool's result."""
-    body: ToolResultBody = call.body
-    event = ToolResult(
-        id=call.context.new_id(), dispatch_id=call.dispatch.dispatch_id, **body.model_dump(exclude_none=True)
-    )
-    append_edge(call.context, call.dispatch, [event])
-    return Nothing()
-
-
-def refusal(call: Call) -> BaseModel:
-    """Record a blocked attempt."""
-    body: RefusalBody = call.body
-    event = Refusal(
-        id=call.context.new_id(), dispatch_id=call.dispatch.dispatch_id, **body.model_dump(exclude_none=True)
-    )
-    append_edge(call.context, call.dispatch, [event])
-    return Nothing()
-
-
-def withheld(call: Call) -> BaseModel:
-    """Mark a message as never sent to a client."""
-    body: WithheldBody = call.body
-    event = MessageWithheld(
-        id=call.context.new_id(), dispatch_id=call.dispatch.dispatch_id, **body.model_dump(exclude_none=True)
-    )
-    append_edge(call.context, call.dispatch, [event])
-    return Nothing()
-
-
-def identity(call: Call) -> BaseModel:
-    """Record who asserted an identity."""
-    body: IdentityBody = call.body
-    event = IdentityAsserted(
-        id=call.context.new_id(), dispatch_id=call.dispatch.dispatch_id, **body.model_dump(exclude_none=True)
-    )
-    append_edge(call.context, call.dispatch, [event])
-    return Nothing()
+    return record
 
 
 async def approval(call: Call) -> BaseModel:
@@ -153,7 +115,7 @@ OPERATIONS = [
         summary="A gateway saw a tool call of this dispatch.",
         body=ToolCallBody,
         answer=Nothing,
-        handle=tool_call,
+        handle=recording(ToolCall),
     ),
     Operation(
         name="edge_tool_result",
@@ -163,7 +125,7 @@ OPERATIONS = [
         summary="A gateway saw a tool's result.",
         body=ToolResultBody,
         answer=Nothing,
-        handle=tool_result,
+        handle=recording(ToolResult),
     ),
     Operation(
         name="edge_refusal",
@@ -173,7 +135,7 @@ OPERATIONS = [
         summary="An attempt was blocked; the record stays whether or not the turn is committed.",
         body=RefusalBody,
         answer=Nothing,
-        handle=refusal,
+        handle=recording(Refusal),
     ),
     Operation(
         name="edge_withheld",
@@ -183,7 +145,7 @@ OPERATIONS = [
         summary="A message is never sent to a client.",
         body=WithheldBody,
         answer=Nothing,
-        handle=withheld,
+        handle=recording(MessageWithheld),
     ),
     Operation(
         name="edge_identity",
@@ -193,7 +155,7 @@ OPERATIONS = [
         summary="An identity was asserted on an edge.",
         body=IdentityBody,
         answer=Nothing,
-        handle=identity,
+        handle=recording(IdentityAsserted),
     ),
     Operation(
         name="edge_approval",
