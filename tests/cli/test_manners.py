@@ -37,17 +37,19 @@ def test_every_option_explains_itself(leaf: argparse.ArgumentParser) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments",
+    ("arguments", "page"),
     [
-        ["query"],
-        ["query", "--admin", "--persona", "a", "SELECT 1"],
-        ["nonsense"],
-        ["query", "--format", "xml", "SELECT 1"],
-        [],
+        (["query"], "polyc query"),
+        (["query", "--admin", "--persona", "a", "SELECT 1"], "polyc query"),
+        (["nonsense"], "polyc"),
+        (["query", "--format", "xml", "SELECT 1"], "polyc query"),
+        (["prove", "conv-a", "1", "-o", "file"], "polyc prove"),
+        (["keys", "list", "--bad"], "polyc keys list"),
+        ([], "polyc"),
     ],
 )
-def test_wrong_usage_exits_2_and_says_how_to_learn_more(
-    arguments: list[str], capsys: pytest.CaptureFixture[str]
+def test_wrong_usage_exits_2_and_names_the_page_that_says_more(
+    arguments: list[str], page: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as raised:
         entry.main(arguments)
@@ -55,7 +57,7 @@ def test_wrong_usage_exits_2_and_says_how_to_learn_more(
     assert raised.value.code == 2
     assert said.out == ""
     assert said.err.startswith("polyc: error: invalid_argument: ")
-    assert "polyc: hint: polyc" in said.err
+    assert said.err.endswith(f"polyc: hint: {page} --help\n")
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NoReturn
 
 Run = Callable[[argparse.Namespace], int | None]
@@ -10,6 +10,15 @@ Run = Callable[[argparse.Namespace], int | None]
 
 class Parser(argparse.ArgumentParser):
     """argparse with our manners: `polyc: error: …`, a hint, exit 2."""
+
+    def parse_known_args(  # type: ignore[override]  # argparse's overloads serve namespaces of other classes
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Refuse what is left over here, where the command is known: argparse hands it up to the first parser."""
+        parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return parsed, unknown
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the arguments and how to learn more."""
