@@ -171,6 +171,21 @@ def test_a_search_shows_where_it_matched_and_jumps_to_the_row(page: Page, site: 
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/conversations/conv-imp-\S+#p\d+$"))
     expect(page.locator(".entry:target, .turn").first).to_be_visible()
+    page.go_back()
+    expect(page.get_by_label("Words")).to_have_value("ferry")
+    expect(page.locator("#chosen")).to_contain_text("providers: codex")
+    expect(page.locator(".hit .status").first).to_contain_text("codex", timeout=30_000)
+
+
+def test_a_link_to_a_search_keeps_its_filters_and_one_with_an_unknown_choice_falls_back(page: Page, site: Site) -> None:
+    log_in(page, site, site.persona)
+    page.goto(f"{site.base}/search#q=ferry&scope=transcript&since=365d&providers=claude-code&nonsense=1")
+    expect(page.locator("#chosen")).to_have_text(re.compile("^providers: claude-code"))
+    expect(page.locator("#scope")).to_have_value("transcript")
+    expect(page.locator("#since")).to_have_value("365d")
+    page.goto(f"{site.base}/search#q=ferry&scope=nowhere")
+    expect(page.locator("#scope")).to_have_value("all")
+    expect(page.locator("#chosen")).to_be_empty()
 
 
 def test_a_stranger_finds_nothing_and_no_facet(page: Page, site: Site) -> None:

@@ -3,6 +3,7 @@ import { forgetToken, meta, token } from "./shared.js";
 
 const SEARCH = `${meta("query-edge")}/polychrome.search.v1.SearchService/Search`;
 const FACETS = { provider: ["Source", "providers"], role: ["Speaker", "roles"], tool: ["Tool", "tools"], conversation: ["Conversation", "sessions"] };
+const BOXES = ["q", "scope", "since", "workspace", "file", "events"];
 const LIMIT = 20, FACET_MAX = 12;
 const at = (id) => document.getElementById(id);
 const encoder = new TextEncoder(), decoder = new TextDecoder();
@@ -104,7 +105,20 @@ function showChosen() {
 function say(message, tone = "") { at("status").textContent = message; at("status").className = `status ${tone}`; }
 
 // The question stands in the fragment: it can be kept and shared, and browsers never send it to a server.
-function keepAddress() { history.replaceState(null, "", `#${new URLSearchParams({ q: at("q").value, scope: at("scope").value })}`); }
+function keepAddress() {
+  const boxes = BOXES.map((id) => [id, at(id).value]).filter(([, value]) => value);
+  history.replaceState(null, "", `#${new URLSearchParams([...boxes, ...Object.entries(chosen)])}`);
+}
+
+function takeAddress() {
+  const kept = new URLSearchParams(location.hash.slice(1));
+  chosen = Object.fromEntries(Object.values(FACETS).map(([, field]) => [field, kept.get(field)]).filter(([, value]) => value));
+  for (const id of BOXES) {
+    at(id).value = kept.get(id) ?? "";
+    if (at(id).selectedIndex === -1) at(id).selectedIndex = 0; // the link names a choice that this page does not have
+  }
+  if ([...kept.keys()].length) search();
+}
 
 function move(step) {
   const links = [...document.querySelectorAll(".hit a")], now = links.indexOf(document.activeElement);
@@ -119,5 +133,5 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "j") move(1);
   if (event.key === "k") move(-1);
 });
-const kept = new URLSearchParams(location.hash.slice(1));
-if (kept.get("q")) { at("q").value = kept.get("q"); at("scope").value = kept.get("scope") ?? "all"; search(); }
+window.addEventListener("hashchange", takeAddress);
+takeAddress();
