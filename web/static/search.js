@@ -68,8 +68,8 @@ function hit(found) {
   const item = document.createElement("li"), head = document.createElement("div"), link = document.createElement("a"), said = document.createElement("span");
   item.className = "hit"; head.className = "toolbar";
   link.href = `/conversations/${found.partition}?at=${found.position}#p${found.position}`;
-  link.textContent = `${found.kind}${found.tool ? ` · ${found.tool}` : ""} · ${found.role ?? ""}`;
-  said.textContent = [found.provider, found.occurred_at?.slice(0, 19).replace("T", " "), `score ${found.retrieval_score}`, found.further_matches ? `${found.further_matches} more in it` : ""].filter(Boolean).join(" · ");
+  link.textContent = [found.kind, found.tool, found.role].filter(Boolean).join(" · ");
+  said.textContent = [found.title, found.provider, found.occurred_at?.slice(0, 19).replace("T", " "), `score ${found.retrieval_score}`, found.further_matches ? `${found.further_matches} more in it` : ""].filter(Boolean).join(" · ");
   said.className = "status";
   const place = document.createElement("code");
   place.textContent = found.citation; place.className = "push";
