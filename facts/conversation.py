@@ -132,7 +132,7 @@ class ConversationFold:
 
     def _opened(self, event: ConversationOpened, record: Record) -> None:
         if record.position == 1:
-            self.state.sessions.opened = event
+            self.state.sessions.open(event)
             self.intake.open(imported=event.origin != "live")
         else:
             self.intake.count("repeated_marker", record)

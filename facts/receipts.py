@@ -13,7 +13,6 @@ says what would be asked and is no receipt.
 
 import base64
 import binascii
-import json
 import re
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal
@@ -27,6 +26,7 @@ from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from facts import eip712
 from facts.trust import ReceiptSigner
+from polyc import strict_json
 from polyc.limits import RECEIPT_SIZE_CHARS_MAX
 
 # What becomes of a receipt: `settled`, or the first check that failed (`facts.settlement` lists them in order).
@@ -35,6 +35,7 @@ Outcome = Literal[
     "duplicate", "unapproved", "expired", "malformed", "unsupported_format",
 ]  # fmt: skip
 NETWORK: Final = re.compile(r"[-a-z0-9]{3,8}:[-_a-zA-Z0-9]{1,32}")  # CAIP-2
+CALENDAR_END_S: Final = 253_402_300_800  # seconds from 1970 to the year 10000, which no table can hold
 HEX: Final = re.compile(r"0[xX][0-9a-fA-F]+")
 
 
@@ -172,7 +173,7 @@ def _receipt(payload: dict[str, Any], *, key_id: str, signed: bytes) -> Receipt:
         or not all(value is None or isinstance(value, str) for value in optional)
         or not isinstance(issued_at_s, int)
         or isinstance(issued_at_s, bool)
-        or not 0 <= issued_at_s < 2**40
+        or not 0 <= issued_at_s < CALENDAR_END_S
         or not NETWORK.fullmatch(str(texts[0]))
     ):
         raise ReceiptError("malformed", "payload", key_id=key_id or None)
@@ -202,25 +203,14 @@ def _decoded(part: str) -> bytes:
 
 
 def _object(text: bytes) -> dict[str, Any]:
-    """The JSON object of the text; no member twice, no number that is not JSON's."""
+    """The JSON object of the text; its texts can stand in a table, and nothing in it can be read in two ways."""
     try:
-        value = json.loads(text.decode("utf-8"), object_pairs_hook=_members, parse_constant=_no_constant)
-    except (ValueError, RecursionError):
+        value = strict_json.decode(text)
+    except ValueError:
         raise ReceiptError("malformed", "json") from None
     if not isinstance(value, dict):
         raise ReceiptError("malformed", "json")
     return value
-
-
-def _members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members = dict(pairs)
-    if len(members) != len(pairs):
-        raise ValueError("a member twice")
-    return members
-
-
-def _no_constant(name: str) -> None:
-    raise ValueError(name)
 
 
 def _check_eddsa(public_key: bytes, signature: bytes, signed: bytes) -> bool:

@@ -5,9 +5,10 @@ folder, branch) counts when that turn is committed; what is said outside any tur
 """
 
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from facts import messages as m
 from facts import tool_calls as t
@@ -16,6 +17,7 @@ from facts.events import ConversationOpened, SessionLink, SessionUpdated
 from facts.fold import Row
 from facts.turns import End, Turns
 
+E = TypeVar("E", ConversationOpened, SessionUpdated)
 ROLES: Final = ("user", "assistant", "system", "tool")
 PASTE_MARK: Final = "[Pasted text #"
 PASTE_LINES_MIN: Final = 10
@@ -48,9 +50,13 @@ class Sessions(msgspec.Struct):
         """`live`, or the provider that the conversation was imported from."""
         return "live" if self.opened is None else self.opened.origin
 
+    def open(self, event: ConversationOpened) -> None:
+        """Take what the first event says of the conversation."""
+        self.opened = _timeless(event)
+
     def update(self, event: SessionUpdated, position: int, turn: str | None, at: datetime) -> None:
         """Take what an open turn, or nobody's turn, says of the session."""
-        self.updates.append(Contribution(position, at, turn, event))
+        self.updates.append(Contribution(position, at, turn, _timeless(event)))
 
     def link(self, event: SessionLink, position: int, at: datetime) -> None:
         """Take a claim of a parent; the first one names the session's."""
@@ -104,7 +110,7 @@ class Sessions(msgspec.Struct):
                 len(committed),
                 *_counts(messages, blocks, called),
                 len([row for row in called if not row[t.SUPERSEDED]]),
-                sum(durations) if durations else None,
+                _total(durations),
                 self.parent,
                 self.root,
                 self.link_kind,
@@ -128,6 +134,11 @@ class Sessions(msgspec.Struct):
         return said, position, at
 
 
+def _timeless(event: E) -> E:
+    """The event without its time, which no row shows and, if its offset leaves the calendar, no snapshot can hold."""
+    return event if event.occurred_at is None else structs.replace(event, occurred_at=None)
+
+
 def _times(turns: Turns, messages: list[Row], calls: list[Row]) -> list[datetime]:
     """Every time that a message, a call or a marker of a committed turn names."""
     times = [row[m.OCCURRED_AT] for row in messages]
@@ -135,6 +146,16 @@ def _times(turns: Turns, messages: list[Row], calls: list[Row]) -> list[datetime
     times += [end.completed_at for end in turns.committed.values()]
     times += [turns.starts[turn].started_at for turn in turns.committed]
     return [time for time in times if time is not None]
+
+
+def _total(durations: list[int]) -> int | None:
+    """The sum; None of nothing, and of what authors state beyond the 64 bits of a column.
+
+    >>> _total([2, 3]), _total([]), _total([2**63 - 1, 1])
+    (5, None, None)
+    """
+    total = sum(durations)
+    return total if durations and -(2**63) <= total < 2**63 else None
 
 
 def _counts(messages: list[Row], blocks: list[Row], called: list[Row]) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ manifest readers and the edge all judge with this one object.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 
@@ -16,6 +16,7 @@ from polyc.signing import key_id_of
 from polyc.vocabulary import ROLES, Role
 
 KEYS_PARTITION: Final = "sys-keys"
+LogIndex = Annotated[int, msgspec.Meta(ge=0, le=2**63 - 1)]
 
 
 class KeyAdded(msgspec.Struct, frozen=True, kw_only=True, tag="key_added", tag_field="type"):
@@ -25,8 +26,8 @@ class KeyAdded(msgspec.Struct, frozen=True, kw_only=True, tag="key_added", tag_f
     key_id: str
     public_key: str
     role: Role
-    from_index: int
-    to_index: int | None = None
+    from_index: LogIndex
+    to_index: LogIndex | None = None
     name: str = ""
     occurred_at: str | None = None
 
@@ -36,7 +37,7 @@ class KeyRevoked(msgspec.Struct, frozen=True, kw_only=True, tag="key_revoked", t
 
     id: str
     key_id: str
-    from_index: int
+    from_index: LogIndex
     reason: str = ""
     occurred_at: str | None = None
 

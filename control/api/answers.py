@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from polyc import strict_json
 from polyc.errors import HTTP_STATUS, PolycError, RefusedError
 
 NO_STORE = {"cache-control": "no-store"}
@@ -42,6 +43,10 @@ def internal() -> Response:
 
 def body_of(model: type[BaseModel], raw: bytes) -> BaseModel:
     """The body as the model; RefusedError names the members that do not fit, never their values."""
+    try:
+        strict_json.decode(raw)
+    except ValueError as error:
+        raise RefusedError(f"the body cannot be read: {error}") from None
     try:
         return model.model_validate_json(raw)
     except ValidationError as error:

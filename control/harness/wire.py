@@ -27,6 +27,7 @@ from facts.events import (
     ToolResult,
     Usage,
 )
+from polyc import strict_json
 from polyc.appending import Draft
 from polyc.errors import RefusedError
 from polyc.limits import HARNESS_LINE_SIZE_BYTES_MAX
@@ -88,14 +89,15 @@ class TurnRequest:
 def read_line(line: bytes, *, turn_id: str, new_id: str) -> HarnessSaid | Done:
     """The event or the end that a line states; RefusedError (the turn then fails) for anything else.
 
-    1. Bounded, one JSON object, a kind that harnesses may say. 2. `id`, `turn_id` and a message's id are completed;
-    another turn is refused. 3. It fits its type. 4. It does not speak as a person.
+    1. Bounded, one JSON object, no member of it twice (of which readers could differ), a kind that harnesses may say.
+    2. `id`, `turn_id` and a message's id are completed; another turn is refused. 3. It fits its type. 4. It does not
+    speak as a person.
     """
     # 1
     if len(line) > HARNESS_LINE_SIZE_BYTES_MAX:
         raise RefusedError("a line of the harness is too long", code="resource_exhausted")
+    value = _object(line)
     try:
-        value = msgspec.json.decode(line, type=dict[str, Any])
         kind = value.get("type")
         if kind == "done":
             return msgspec.convert(value, Done)
@@ -104,9 +106,9 @@ def read_line(line: bytes, *, turn_id: str, new_id: str) -> HarnessSaid | Done:
         # 2
         if value.setdefault("turn_id", turn_id) != turn_id or value.get("dispatch_id") is not None:
             raise RefusedError("a line of the harness names another turn")
-        value.setdefault("id", new_id)
+        value["id"] = value.get("id") or new_id
         if kind == "message":
-            value.setdefault("message_id", new_id)
+            value["message_id"] = value.get("message_id") or new_id
         # 3
         event: AnyEvent = msgspec.convert(value, _EVENTS, strict=True)
     except msgspec.DecodeError as error:
@@ -117,6 +119,16 @@ def read_line(line: bytes, *, turn_id: str, new_id: str) -> HarnessSaid | Done:
     if isinstance(event, Message) and event.role == "user" and event.material_origin in _PERSONS:
         raise RefusedError("a harness does not speak as a person")
     return HarnessSaid(event=event, draft=codec.encode(event))
+
+
+def _object(line: bytes) -> dict[str, Any]:
+    try:
+        value = strict_json.decode(line)
+    except ValueError as error:
+        raise RefusedError(f"a line of the harness cannot be read: {error}") from None
+    if not isinstance(value, dict):
+        raise RefusedError("a line of the harness is no JSON object")
+    return value
 
 
 _PERSONS: Final = frozenset({"human_authored", "operator_command"})

@@ -1,8 +1,10 @@
 """Forged receipts: each is named, gets its verdict, and is settled in no reader."""
 
+import base64
 import json
 
 import pytest
+from cryptography.hazmat.primitives.asymmetric.utils import encode_dss_signature
 
 from facts.payments import settled_total
 from tests.facts.journal import column
@@ -12,21 +14,38 @@ from tests.facts.payment import (
     K256,
     P256,
     STRANGER,
+    asked,
     b64,
     claims,
+    decided,
     jws,
     paid,
     paying,
     raw_public,
+    requested,
     signer,
     trust,
 )
 
+KID = "did:web:api.example#key-1"
 TRUE = jws()
 HEADER, PAYLOAD, SIGNATURE = TRUE.split(".")
 OTHER_PAYLOAD = b64(json.dumps(claims(payer="0xeve")).encode())
 JWK = {"kty": "OKP", "crv": "Ed25519", "x": b64(raw_public(STRANGER))}
 DOUBLE = json.dumps(claims())[:-1] + ', "payer": "0xeve"}'
+
+
+def with_header(raw: bytes) -> str:
+    """A receipt under this very header, signed with the true key."""
+    signed = f"{b64(raw)}.{PAYLOAD}"
+    return f"{signed}.{b64(ED.sign(signed.encode()))}"
+
+
+# The orders of the groups: SEC 2, sections 2.7.2 (P-256) and 2.4.1 (secp256k1).
+CURVES = [
+    ("ES256", P256, 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551),
+    ("ES256K", K256, 0xFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFFEBAAEDCE6AF48A03BBFD25E8CD0364141),
+]
 
 FORGERIES = {
     "payload-swapped-under-a-true-signature": (f"{HEADER}.{OTHER_PAYLOAD}.{SIGNATURE}", "bad_signature"),
@@ -50,6 +69,30 @@ FORGERIES = {
     "payload-nan": (jws(b'{"issuedAt": NaN}'), "malformed"),
     "payload-deep": (jws(b"[" * 5000), "malformed"),
     "member-twice": (jws(DOUBLE.encode()), "malformed"),
+    "member-twice-with-one-meaning": (jws(json.dumps(claims())[:-1].encode() + b',"version":1}'), "malformed"),
+    "member-twice-deep-inside": (jws(json.dumps(claims())[:-1].encode() + b',"x":[{"a":1,"a":1}]}'), "malformed"),
+    "header-member-twice": (
+        with_header(b'{"alg":"EdDSA","kid":"did:web:api.example#key-1","alg":"EdDSA"}'),
+        "malformed",
+    ),
+    "header-member-twice-escaped": (
+        with_header(b'{"alg":"none","kid":"did:web:api.example#key-1","\\u0061lg":"EdDSA"}'),
+        "malformed",
+    ),
+    "header-with-a-byte-order-mark": (
+        with_header(b'\xef\xbb\xbf{"alg":"EdDSA","kid":"did:web:api.example#key-1"}'),
+        "malformed",
+    ),
+    "header-utf-16": (with_header(json.dumps({"alg": "EdDSA", "kid": KID}).encode("utf-16")), "malformed"),
+    "kid-no-text-can-hold": (jws(kid="\ud800"), "malformed"),
+    "payer-no-text-can-hold": (jws(claims(payer="\udfff")), "malformed"),
+    "issued-after-the-calendar": (jws(claims(issuedAt=253_402_300_800)), "malformed"),
+    "issued-in-milliseconds": (jws(claims(issuedAt=ISSUED_AT * 1000)), "malformed"),
+    "issued-before-1970": (jws(claims(issuedAt=-1)), "malformed"),
+    "issued-at-a-fraction": (jws(claims(issuedAt=ISSUED_AT + 0.5)), "malformed"),
+    "kid-of-another-case": (jws(kid=KID.upper()), "unknown_key"),
+    "kid-with-a-space": (jws(kid=f"{KID} "), "unknown_key"),
+    "kid-empty": (jws(kid=""), "unknown_key"),
     "issued-at-text": (jws(claims(issuedAt=str(ISSUED_AT))), "malformed"),
     "issued-at-true": (jws(claims(issuedAt=True)), "malformed"),
     "network-of-version-1": (jws(claims(network="base")), "malformed"),
@@ -94,6 +137,47 @@ def test_a_forged_receipt_is_never_settled(name):
 )
 def test_a_key_counts_for_what_trust_names_it_for(by, verdict):
     assert outcome(TRUE, by)[0] == [verdict]
+
+
+def b64decoded(text: str) -> bytes:
+    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+
+
+def as_der(receipt: str) -> str:
+    """The same signature as ASN.1 has it, which JWS does not."""
+    signed, _, signature = receipt.rpartition(".")
+    raw = b64decoded(signature)
+    der = encode_dss_signature(int.from_bytes(raw[:32], "big"), int.from_bytes(raw[32:], "big"))
+    return f"{signed}.{b64(der)}"
+
+
+def with_other_s(receipt: str, order: int) -> str:
+    """The other signature of the same bytes that everybody can make of one: s becomes n - s."""
+    signed, _, signature = receipt.rpartition(".")
+    raw = b64decoded(signature)
+    return f"{signed}.{b64(raw[:32] + (order - int.from_bytes(raw[32:], 'big')).to_bytes(32, 'big'))}"
+
+
+@pytest.mark.parametrize(("alg", "key", "order"), CURVES)
+def test_a_signature_in_asn1_is_no_jws(alg, key, order):
+    by, receipt = trust(signer(key=key, algorithm=alg)), jws(key=key, alg=alg)
+    assert outcome(receipt, by) == (["settled"], 1)
+    assert outcome(as_der(receipt), by) == (["bad_signature"], 0)
+    assert outcome(f"{receipt}{'A' * 4}", by) == (["bad_signature"], 0)
+
+
+@pytest.mark.parametrize(("alg", "key", "order"), CURVES)
+@pytest.mark.parametrize("transaction", ["0xAA01", None])
+def test_the_other_signature_that_anybody_can_make_pays_for_nothing_more(alg, key, order, transaction):
+    """RFC 7518 has no rule of the low s: both verify, and what settles is the claim, not its signature."""
+    by, receipt = trust(signer(key=key, algorithm=alg)), jws(claims(transaction=transaction), key=key, alg=alg)
+    other = with_other_s(receipt, order)
+    assert other != receipt
+    assert outcome(other, by) == (["settled"], 1)
+    journal = decided(requested(asked(paid(paying(), receipt))))
+    rows = paid(journal, other).end().rows(by)
+    assert column(rows, "settlement_verdicts", "verdict") == ["settled", "duplicate"]
+    assert settled_total(journal.records, by, asset="usdc") == 10_000
 
 
 def test_a_curves_key_is_no_other_curves():

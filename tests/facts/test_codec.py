@@ -78,6 +78,14 @@ def test_fields_of_a_newer_writer_are_ignored():
     assert read(usage(from_the_future={"a": [1, 2]})) == e.Usage(id="1", call_id="c")
 
 
+def test_of_a_member_that_stands_twice_the_last_counts():
+    """A door refuses what is about to be said so (polyc.strict_json); what the journal holds is read one way by all."""
+    payload = b'{"type":"usage","id":"1","call_id":"first","call_id":"last","input_tokens":1,"input_tokens":null}'
+    assert read(payload) == e.Usage(id="1", call_id="last")
+    with pytest.raises(CorruptError):
+        read(b'{"type":"message","type":"usage","id":"1","call_id":"c","id":7}')
+
+
 @pytest.mark.parametrize("text", ["café", "cafe\u0301", "a\u0000b", "\u2028", "\U0001f468\u200d\U0001f469", ""])
 def test_texts_are_read_as_they_are(text):
     assert read(usage(call_id=text)).call_id == text
