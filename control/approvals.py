@@ -137,13 +137,21 @@ class ApprovalDesk:
                     await asyncio.sleep(JOURNAL_RETRY_S)
 
     async def _settle(self, request: Request, outcome: Outcome, *, decided_by: str | None, reason: str | None) -> bool:
-        """Record the outcome unless there is one; False when there was."""
+        """Record the outcome unless there is one; False when there was, or when a person decides too late.
+
+        The request's own time is what counts, not when its timer gets to run: a decision that comes at the expiry or
+        after it expires the request, as the fold would judge it (`facts.approvals`).
+        """
         async with request.lock:
             if request.outcome is not None:
                 return False
+            now_ms = self._context.clock.now_us() // 1000
+            in_time = decided_by is None or now_ms < request.expires_at_ms
+            if not in_time:
+                outcome, decided_by, reason = "expired", None, "no_decision"
             event = ApprovalDecided(
                 id=self._context.new_id(),
-                occurred_at=_instant(self._context.clock.now_us() // 1000),
+                occurred_at=_instant(now_ms),
                 dispatch_id=request.dispatch.dispatch_id,
                 request_id=request.request_id,
                 outcome=outcome,
@@ -153,7 +161,7 @@ class ApprovalDesk:
             await run_in_threadpool(append_edge, self._context, request.dispatch, [event])
             request.outcome, request.decided_by, request.reason = outcome, decided_by, reason
             request.decided.set()
-            return True
+            return in_time
 
     def _find(self, dispatch: LiveDispatch, request_id: str) -> Request | None:
         return next(

@@ -1,11 +1,14 @@
 """The table `approvals`, and what payments ask: was this call approved before it was paid.
 
-A request has one outcome: the first decision that finds it open, within its turn. Requests of one native id in one
-turn are decided in their order. A decision that finds no open request changes nothing.
+A request has one outcome: the first decision that finds it open, within its turn. A decision at or after the
+request's expiry, when that is stated, comes too late: it expires the request. Requests of one native id in one
+turn are decided in their order. A decision that finds no open request changes nothing. An empty id is no id: a request
+without one is a row, which no decision finds and no payment uses.
 """
 
 from collections.abc import Mapping
 from datetime import datetime
+from typing import Final
 
 import msgspec
 
@@ -16,6 +19,7 @@ from facts.intake import utc
 from facts.turns import TURN, End
 
 POSITION, AT, REQUEST_ID, NATIVE = 2, 4, 5, 12
+_DECIDED: Final = ("approved", "denied")  # by a person; a request that is cancelled or expired has no time to miss
 
 
 class Request(msgspec.Struct):
@@ -25,11 +29,16 @@ class Request(msgspec.Struct):
     native: str
     tool_name: str
     requested_at: datetime | None
+    expires_at: datetime | None
     outcome: str | None = None
     decided_at: datetime | None = None
     decided_by: str | None = None
     reason: str | None = None
     paid: bool = False
+
+    def is_over(self, at: datetime) -> bool:
+        """Whether the time to decide had passed at this instant."""
+        return self.expires_at is not None and at >= self.expires_at
 
 
 class Approvals(msgspec.Struct):
@@ -42,20 +51,24 @@ class Approvals(msgspec.Struct):
 
     def request(self, event: ApprovalRequested, place: Row) -> None:
         """Take a request of an open turn."""
-        places = self.by_call.setdefault(event.request_id, [])
-        places.append(len(self.requests))
-        if len(places) > 1:
-            self.repeated[event.request_id] = True
-        self.requests.append(Request(place, event.request_id, event.tool_name, utc(event.occurred_at) or place[AT]))
+        if event.request_id:
+            places = self.by_call.setdefault(event.request_id, [])
+            places.append(len(self.requests))
+            if len(places) > 1:
+                self.repeated[event.request_id] = True
+        requested_at = utc(event.occurred_at) or place[AT]
+        self.requests.append(Request(place, event.request_id, event.tool_name, requested_at, utc(event.expires_at)))
 
     def decide(self, event: ApprovalDecided, place: Row) -> str | None:
-        """Take a decision of an open turn; the kind of anomaly when no request is open."""
+        """Take a decision of an open turn; the kind of anomaly when no request is open, or it comes too late."""
         for number in self.by_call.get(event.request_id, ()):
             request = self.requests[number]
             if request.place[TURN] == place[TURN] and request.outcome is None:
-                request.outcome = event.outcome
                 request.decided_at = utc(event.occurred_at) or place[AT]
-                request.decided_by, request.reason = event.decided_by, event.reason
+                if event.outcome in _DECIDED and request.is_over(request.decided_at):
+                    request.outcome, request.reason = "expired", "decided_too_late"
+                    return "decision_after_expiry"
+                request.outcome, request.decided_by, request.reason = event.outcome, event.decided_by, event.reason
                 return None
         return "decision_without_request"
 

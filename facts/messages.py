@@ -2,6 +2,8 @@
 
 One row a message: of several events with one message id in one turn the last counts. A message that its turn marks as
 withheld, in its own event or by `message_withheld`, leaves `messages` and `blocks` and stands in `messages_withheld`.
+An empty message id is no id: such a message goes by `#` and its position, replaces nothing, and a mark without an id
+hides every such message of its turn.
 """
 
 from datetime import UTC, datetime
@@ -36,14 +38,14 @@ class Messages(msgspec.Struct):
 
     def message(self, event: Message, position: int, turn: str, at: datetime) -> None:
         """Take a message of an open turn."""
-        message_id = event.message_id
+        message_id = event.message_id or f"#{position}"
         latest = self.latest.get(turn)
         if latest is None:
             latest = self.latest[turn] = {}
         elif message_id in latest:
             self.replaced.add(latest[message_id])
         latest[message_id] = position
-        words, kind = self._take_blocks(event, position, turn, at)
+        words, kind = self._take_blocks(event, message_id, position, turn, at)
         occurred_at = event.occurred_at
         if occurred_at is not None and occurred_at.tzinfo is not UTC:
             occurred_at = utc(occurred_at)
@@ -71,9 +73,11 @@ class Messages(msgspec.Struct):
         if event.withheld is not None:
             self.withheld.setdefault(turn, {})[message_id] = event.withheld
 
-    def _take_blocks(self, event: Message, position: int, turn: str, at: datetime) -> tuple[str | None, str]:
+    def _take_blocks(
+        self, event: Message, message_id: str, position: int, turn: str, at: datetime
+    ) -> tuple[str | None, str]:
         """Take a message's blocks; returns its text and its kind."""
-        partition, incarnation, message_id = self.partition, self.incarnation, event.message_id
+        partition, incarnation = self.partition, self.incarnation
         said: list[str] = []
         thought: list[str] = []
         for index, block in enumerate(event.blocks):
@@ -119,10 +123,15 @@ class Messages(msgspec.Struct):
             rows = [_marked(row, superseding) for row in rows]
         if not self.withheld:
             return rows, blocks, []
-        reasons = {row[POSITION]: self.withheld.get(row[TURN], {}).get(row[MESSAGE_ID]) for row in rows}
+        reasons = {row[POSITION]: self._reason(row) for row in rows}
         hidden = [(*row, reasons[row[POSITION]]) for row in rows if reasons[row[POSITION]] is not None]
         shown = [row for row in rows if reasons[row[POSITION]] is None]
         return shown, [row for row in blocks if reasons[row[POSITION]] is None], hidden
+
+    def _reason(self, row: Row) -> str | None:
+        marks = self.withheld.get(row[TURN], {})
+        unnamed = marks.get("") if row[MESSAGE_ID] == f"#{row[POSITION]}" else None
+        return marks.get(row[MESSAGE_ID], unnamed)
 
 
 def _marked(row: Row, superseding: Superseding) -> Row:

@@ -1,7 +1,8 @@
 """The tables `model_call`, `usage` and `context_boundaries`.
 
 A streamed record is repeated as it grows: of several `model_call` or `usage` events with one call id in one turn the
-last counts. The same call id in another turn is another use of it (`facts.call_ids`).
+last counts. The same call id in another turn is another use of it (`facts.call_ids`). An empty id is no id: such
+events are of calls that nobody named, and none replaces another.
 """
 
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from facts.call_ids import named_by_turn
+from facts.call_ids import named_by_turn, qualified
 from facts.events import ContextSnapshot, ModelCall, Usage
 from facts.fold import Row
 from facts.intake import utc
@@ -23,7 +24,7 @@ class Use(msgspec.Struct, gc=False):
     """A native call id in one turn: the texts that its rows share, and the positions of the last events about it."""
 
     native: str
-    call_id: str
+    call_id: str | None
     turn: str
     called_at: int = 0
     used_at: int = 0
@@ -116,16 +117,18 @@ class ModelCalls(msgspec.Struct):
                 event.inheritance,
                 event.pre_tokens,
                 event.post_tokens,
-                f"{self.partition}:{event.call_id}" if event.call_id else None,
+                qualified(self.partition, event.call_id or ""),
                 utc(event.occurred_at),
             )
         )
 
     def _use(self, native: str, turn: str) -> Use:
-        """The use of a native id in this turn, made when the turn has none yet."""
+        """The use of a native id in this turn, made when the turn has none yet; of no id, a use of its own."""
         first = self.uses.get(native)
         if first is None:
-            use = self.uses[native] = Use(native, f"{self.partition}:{native}", turn)
+            use = Use(native, qualified(self.partition, native), turn)
+            if native:
+                self.uses[native] = use
             return use
         if first.turn == turn:
             return first

@@ -100,13 +100,15 @@ class Turns(msgspec.Struct):
     def mark(
         self, event: Marker, *, partition: str, position: int, at: datetime, happened_at: datetime | None
     ) -> str | None:
-        """Spelling 1: take a marker; the kind of anomaly when it changes nothing.
+        """Spelling 1: take a marker; the kind of anomaly when it changes nothing, or is odd.
 
         `happened_at` is when the turn began or ended: as the event says, and of a live one that does not, when it
         was recorded.
         """
         if event.turn.conversation_id not in (partition, partition.removeprefix("conv-")):
             return "foreign_marker"
+        if not event.turn.turn_id:
+            return "unnamed_turn"
         if isinstance(event, TurnStart):
             return self._start(event, position=position, at=at, happened_at=happened_at)
         if isinstance(event, TurnComplete):
@@ -117,20 +119,25 @@ class Turns(msgspec.Struct):
     def _intend(self, event: DispatchIntent) -> str | None:
         if event.dispatch_id in self.dispatches:
             return "repeated_marker"
+        if not event.dispatch_id:
+            return "unnamed_dispatch"
         self.dispatches[event.dispatch_id] = Dispatch(event.turn.turn_id, event.harness, event.persona_id)
         return None
 
     def _start(self, event: TurnStart, *, position: int, at: datetime, happened_at: datetime | None) -> str | None:
-        turn = event.turn.turn_id
+        turn, dispatch_id = event.turn.turn_id, event.dispatch_id or None
         if turn in self.starts:
             return "repeated_marker"
+        kind = None
+        if dispatch_id is not None:
+            own = Dispatch(turn, event.harness, event.persona_id)
+            if self.dispatches.setdefault(dispatch_id, own).turn != turn:  # a dispatch is mapped once
+                dispatch_id, kind = None, "dispatch_of_another_turn"
         self.starts[turn] = Start(
-            position, at, happened_at, event.dispatch_id, event.persona_id, event.harness, event.evidence
+            position, at, happened_at, dispatch_id, event.persona_id, event.harness, event.evidence
         )
         self.open[turn] = turn
-        if event.dispatch_id is not None and event.dispatch_id not in self.dispatches:
-            self.dispatches[event.dispatch_id] = Dispatch(turn, event.harness, event.persona_id)
-        return None
+        return kind
 
     def _end(self, event: TurnComplete, *, position: int, at: datetime, happened_at: datetime | None) -> str | None:
         turn = event.turn.turn_id
