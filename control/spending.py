@@ -18,17 +18,24 @@ from facts.catalog import TABLES
 from facts.events import PaymentReceipt, PaymentRequired, Refusal, SpendReleased, SpendReserved
 from facts.fold import Fold, Row
 from facts.partition import open_fold
-from facts.payments import CONVERSATION_PREFIX, SPEND_PREFIX, Settled, Spending, spend_partition
+from facts.payments import (
+    CONVERSATION_PREFIX,
+    SPEND_PREFIX,
+    Settled,
+    Spending,
+    spend_partition,
+    window_start,
+)
+from facts.receipts import canonical_account
 from facts.trust import Trust
 from journal.port import PartitionHead
 from journal.vouched import read_vouched
-from polyc.errors import ConflictError, RefusedError
+from polyc.errors import ConflictError, CorruptError, RefusedError
 from polyc.ids import IMPORTED_PREFIX
 from polyc.limits import RESERVATION_LIFETIME_S, RESERVATION_RETRIES_MAX
 
 BUDGETS_PARTITION: Final = "budgets"
 _MONEY: Final = (CONVERSATION_PREFIX, SPEND_PREFIX, BUDGETS_PARTITION)
-_RESERVATION: Final = TABLES["reservations"].column_names
 _BUDGET: Final = TABLES["budgets"].column_names
 
 
@@ -56,15 +63,15 @@ class SpendingDesk:
         self._trust = trust
         self._lock = threading.Lock()
         self._spending = Spending(trust)
-        self._folds: dict[str, Fold] = {}
+        self._budgets: Fold = open_fold(BUDGETS_PARTITION, trust)
         self._incarnations: dict[str, bytes] = {}
         self._cursor = 0
 
     def reserve(self, dispatch: LiveDispatch, ask: Ask) -> str | None:
         """The reservation's id; None when a budget does not allow it, which is then on record as a refusal.
 
-        1. What is known now; reservations whose time is over are released. 2. Every budget that applies has room.
-        3. The reservation, on the sight of step 1. 4. The conversation learns what was asked.
+        1. What is known now; reservations that were paid, or whose time is over, are ended. 2. Every budget that
+        applies has room. 3. The reservation, on the sight of step 1. 4. The conversation learns what was asked.
         """
         with self._lock:
             for _ in range(RESERVATION_RETRIES_MAX):
@@ -93,40 +100,52 @@ class SpendingDesk:
     def receive(
         self, dispatch: LiveDispatch, *, tool_call_id: str, form: str, receipt: str, reference: str | None
     ) -> bool:
-        """Record a receipt as it came; True when it settled its payment. It may come after the turn's end."""
-        event = PaymentReceipt(
-            id=self._context.new_id(),
-            dispatch_id=dispatch.dispatch_id,
-            tool_call_id=tool_call_id,
-            format=form,
-            receipt=receipt,
-            reference=reference,
-        )
-        ack = append_edge(self._context, dispatch, [event], late=True)
+        """Record a receipt as it came; True when it settled its payment. It may come after the turn's end.
+
+        It is recorded whatever is wrong with what was recorded before; only its verdict can wait.
+        """
         with self._lock:
-            self._refresh(dispatch.persona_id)
-            settled = next(
-                (
-                    item
-                    for item in self._spending.payments(partition=dispatch.partition)
-                    if item.index == ack.first_index
-                ),
-                None,
+            event = PaymentReceipt(
+                id=self._context.new_id(),
+                dispatch_id=dispatch.dispatch_id,
+                tool_call_id=tool_call_id,
+                format=form,
+                receipt=receipt,
+                reference=reference,
+                settled_in=self._settled_elsewhere(dispatch, form, receipt),
             )
-            if settled is not None and settled.reservation_id is not None:
-                self._settle(dispatch.persona_id, settled)
-        return settled is not None
+            ack = append_edge(self._context, dispatch, [event], late=True)
+            self._refresh(dispatch.persona_id)
+            paid = self._spending.payments(partition=dispatch.partition)
+            return any(item.index == ack.first_index for item in paid)
+
+    def _settled_elsewhere(self, dispatch: LiveDispatch, form: str, receipt: str) -> str | None:
+        """The other conversation in which this receipt's transaction has settled a payment.
+
+        The fold of one conversation cannot see that; with it on record, no reader shows the payment a second time.
+        """
+        try:
+            self._read()
+            known = self._spending.settled_before(form, receipt, index=self._context.journal.size())
+        except CorruptError:
+            return None
+        return None if known is None or known.partition == dispatch.partition else known.partition
 
     def _refresh(self, persona_id: str) -> int:
-        """Read on to the log's end, release what is over; returns the position of the persona's reservations."""
+        """Read on to the log's end, end what is paid or over; returns the position of the persona's reservations."""
         self._read()
-        now = datetime.fromtimestamp(self._context.clock.now_us() / 1_000_000, UTC)
-        for row in self._reservations(persona_id):
-            expires_at = _of(row, "expires_at")
-            if isinstance(expires_at, datetime) and expires_at <= now:
-                self._release(persona_id, str(_of(row, "reservation_id")), outcome="expired")
+        now = self._now()
+        for item in self._spending.reservations(persona=persona_id):
+            settled = self._spending.payment_of(item.reservation_id)
+            if settled is not None:
+                self._settle(persona_id, settled)
+            elif item.expires_at is not None and item.expires_at <= now:
+                self._release(persona_id, item.reservation_id, outcome="expired")
         self._read()
         return self._spending.next_position(spend_partition(persona_id)) - 1
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._context.clock.now_us() / 1_000_000, UTC)
 
     def _read(self) -> None:
         """Take what is new of every partition that money can stand in, at level V1h (ruling 2)."""
@@ -148,82 +167,50 @@ class SpendingDesk:
         position = self._spending.next_position(name) if known else 1
         records = list(read_vouched(journal, name, keys=self._trust.keys, from_position=position))
         self._incarnations[name] = head.incarnation
-        if name.startswith(SPEND_PREFIX) or name == BUDGETS_PARTITION:
-            fold = self._folds.get(name)
-            if fold is None:
-                fold = self._folds[name] = open_fold(name, self._trust)
-            fold.apply_all(records)
+        if name == BUDGETS_PARTITION:
+            self._budgets.apply_all(records)
         self._spending.take(records)
 
     def _trust_keys_are_current(self) -> None:
         assert self._trust.keys is self._context.index.keys, "one key ring, kept up to date by the index"
 
     def _objection(self, dispatch: LiveDispatch, ask: Ask) -> str | None:
-        """The rule that forbids the payment, or None."""
-        applying = [row for row in self._budgets() if self._applies(row, dispatch, ask)]
-        if not any(_of(row, "subject_kind", _BUDGET) in {"persona", "conversation"} for row in applying):
+        """The rule that forbids the payment, or None; a wallet's budget binds whoever does not say who pays."""
+        applying = [row for row in self._budgets.rows()["budgets"] if self._applies(row, dispatch, ask)]
+        if not any(_of(row, "subject_kind") in {"persona", "conversation"} for row in applying):
             return "no_budget"
         for row in applying:
-            limit = _of(row, "amount_base_units", _BUDGET)
-            if self._spent(row, dispatch, ask) + ask.amount_base_units > int(str(limit)):
-                return f"{_of(row, 'subject_kind', _BUDGET)}_budget"
+            kind, limit = _of(row, "subject_kind"), int(str(_of(row, "amount_base_units")))
+            if kind == "wallet" and ask.payer is None:
+                return "payer_not_named"
+            if self._spent(row) + ask.amount_base_units > limit:
+                return f"{kind}_budget"
         return None
 
-    def _budgets(self) -> list[Row]:
-        fold = self._folds.get(BUDGETS_PARTITION)
-        return [] if fold is None else fold.rows()["budgets"]
-
     def _applies(self, row: Row, dispatch: LiveDispatch, ask: Ask) -> bool:
+        """Whether a budget is of this payment, however its accounts are spelt."""
         subject = {"persona": dispatch.persona_id, "conversation": dispatch.partition, "wallet": ask.payer}
-        kind = str(_of(row, "subject_kind", _BUDGET))
+        kind = str(_of(row, "subject_kind"))
+        named = subject[kind]
         return (
-            _of(row, "subject", _BUDGET) == subject.get(kind)
-            and _of(row, "asset", _BUDGET) == ask.asset
-            and _of(row, "network", _BUDGET) == ask.network
+            (named is None or canonical_account(str(_of(row, "subject"))) == canonical_account(named))
+            and canonical_account(str(_of(row, "asset"))) == canonical_account(ask.asset)
+            and _of(row, "network") == ask.network
         )
 
-    def _spent(self, row: Row, dispatch: LiveDispatch, ask: Ask) -> int:
+    def _spent(self, row: Row) -> int:
         """What this budget's subject has settled in its window, and all that is reserved for it."""
-        kind, window_s = _of(row, "subject_kind", _BUDGET), _of(row, "window_s", _BUDGET)
-        since = None
-        if isinstance(window_s, int):
-            since = datetime.fromtimestamp(self._context.now_s(), UTC) - timedelta(seconds=window_s)
-        if kind == "persona":
-            return self._spending.spent(asset=ask.asset, network=ask.network, persona=dispatch.persona_id, since=since)
-        settled = self._spending.payments(
-            asset=ask.asset,
-            network=ask.network,
-            partition=dispatch.partition if kind == "conversation" else None,
-            payer=ask.payer if kind == "wallet" else None,
-            since=since,
+        kind, subject, window_s = _of(row, "subject_kind"), str(_of(row, "subject")), _of(row, "window_s")
+        return self._spending.spent(
+            asset=str(_of(row, "asset")),
+            network=str(_of(row, "network")),
+            persona=subject if kind == "persona" else None,
+            wallet=subject if kind == "wallet" else None,
+            partition=subject if kind == "conversation" else None,
+            since=window_start(self._now(), window_s) if isinstance(window_s, int) else None,
         )
-        return sum(item.amount for item in settled) + self._reserved(dispatch, ask, kind=str(kind))
-
-    def _reserved(self, dispatch: LiveDispatch, ask: Ask, *, kind: str) -> int:
-        """Open reservations of a conversation; a wallet's are not told apart, so all of the persona's count for it."""
-        paid = {item.reservation_id for item in self._spending.payments()}
-        if kind == "conversation":
-            partitions = [name for name in self._folds if name.startswith(SPEND_PREFIX)]
-        else:
-            partitions = [spend_partition(dispatch.persona_id)]
-        return sum(
-            int(str(_of(row, "amount_base_units")))
-            for partition in partitions
-            for row in self._open(partition)
-            if (_of(row, "asset"), _of(row, "network")) == (ask.asset, ask.network)
-            and _of(row, "reservation_id") not in paid
-            and (kind != "conversation" or _of(row, "conversation_partition") == dispatch.partition)
-        )
-
-    def _reservations(self, persona_id: str) -> list[Row]:
-        return self._open(spend_partition(persona_id))
-
-    def _open(self, partition: str) -> list[Row]:
-        fold = self._folds.get(partition)
-        return [] if fold is None else [row for row in fold.rows()["reservations"] if _of(row, "status") == "open"]
 
     def _reserve(self, dispatch: LiveDispatch, ask: Ask, *, reservation_id: str, seen: int) -> None:
-        expires_at = self._context.clock.now_us() / 1_000_000 + RESERVATION_LIFETIME_S
         event = SpendReserved(
             id=reservation_id,
             reservation_id=reservation_id,
@@ -232,7 +219,8 @@ class SpendingDesk:
             amount_base_units=str(ask.amount_base_units),
             asset=ask.asset,
             network=ask.network,
-            expires_at=datetime.fromtimestamp(expires_at, UTC),
+            expires_at=self._now() + timedelta(seconds=RESERVATION_LIFETIME_S),
+            payer=ask.payer,
         )
         self._context.control.append(spend_partition(dispatch.persona_id), [codec.encode(event)], expected=seen)
 
@@ -261,7 +249,7 @@ class SpendingDesk:
             tool_name=ask.tool_name,
             stage="budget",
             rule=rule,
-            reason="over_budget" if rule != "no_budget" else "no_budget",
+            reason="over_budget" if rule.endswith("_budget") and rule != "no_budget" else rule,
         )
         append_edge(self._context, dispatch, [event])
 
@@ -297,5 +285,5 @@ def _holds_money(partition: str) -> bool:
     return partition.startswith(_MONEY) and not partition.startswith(IMPORTED_PREFIX)
 
 
-def _of(row: Row, column: str, names: tuple[str, ...] = _RESERVATION) -> object:
-    return row[names.index(column)]
+def _of(row: Row, column: str) -> object:
+    return row[_BUDGET.index(column)]

@@ -1,7 +1,9 @@
-"""Budgets and reservations: partitions `spend-…` and `budgets` (ruling 19).
+"""Budgets and reservations: partitions `budgets` and `spend-…` (ruling 19).
 
 A reservation counts as spent while it is open. Settling it records its receipt's transaction, and the partition is
 appended to with an expected position: so one receipt settles once, and two concurrent calls cannot both pass.
+
+A budget is of an account and an asset, however its hexadecimal is written: the last word on it counts.
 """
 
 import msgspec
@@ -10,9 +12,10 @@ from facts.events import BudgetSet, SpendReleased, SpendReserved
 from facts.fold import Row, Rows
 from facts.intake import utc
 from facts.place import Place
+from facts.receipts import canonical_account
 from facts.registry import base_units
 
-AMOUNT_OF_BUDGET, CONVERSATION_OF_RESERVATION, AMOUNT_OF_RESERVATION, STATUS, REFERENCE = 8, 5, 7, 10, 12
+AMOUNT_OF_BUDGET, AMOUNT_OF_RESERVATION, STATUS = 8, 7, 10
 
 
 class Budgets(msgspec.Struct):
@@ -33,7 +36,10 @@ class Budgets(msgspec.Struct):
     def _budget(self, event: BudgetSet, place: Place) -> str | None:
         if base_units(event.amount_base_units) is None:
             return "amount_malformed"
-        key = f"{event.subject_kind}\x1f{event.subject}\x1f{event.asset}\x1f{event.network}"
+        if event.window_s is not None and event.window_s <= 0:
+            return "window_malformed"
+        subject, asset = canonical_account(event.subject), canonical_account(event.asset)
+        key = f"{event.subject_kind}\x1f{subject}\x1f{asset}\x1f{event.network}"
         self.budgets[key] = (
             *place.row,
             event.subject_kind,
@@ -64,6 +70,7 @@ class Budgets(msgspec.Struct):
             "open",
             utc(event.expires_at),
             None,
+            event.payer,
         )
         return None
 
@@ -72,8 +79,8 @@ class Budgets(msgspec.Struct):
         if row is None or row[STATUS] != "open":
             return "release_without_reservation"
         if event.outcome == "settled":
-            nonce = f"{event.network} {event.transaction}"
-            if event.transaction is None or nonce in self.settled:
+            nonce = f"{event.network} {canonical_account(event.transaction or '')}"
+            if not event.transaction or nonce in self.settled:
                 return "receipt_used_before"
             self.settled[nonce] = event.reservation_id
         self.reservations[event.reservation_id] = (
@@ -82,8 +89,13 @@ class Budgets(msgspec.Struct):
             event.outcome,
             row[STATUS + 1],
             event.transaction,
+            row[-1],
         )
         return None
+
+    def open_reservations(self) -> list[Row]:
+        """The rows of `reservations` that are neither settled nor released, amounts as their digits."""
+        return [row for row in self.reservations.values() if row[STATUS] == "open"]
 
     def rows(self) -> Rows:
         """The rows of `budgets` and `reservations`, by key, amounts as exact decimals."""

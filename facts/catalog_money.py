@@ -134,6 +134,7 @@ RESERVATIONS: Final = Table(
         word("status", "`open`, `settled`, `released` or `expired`"),
         time("expires_at", "until when it was meant to hold"),
         text("reference", "the transaction that settled it"),
+        text("payer", "the account that it means to pay from; NULL = it did not say"),
     ),
 )
 

@@ -48,11 +48,15 @@ class Nothing(msgspec.Struct):
 
 
 class Kind(NamedTuple):
-    """A kind of partition: its name or prefix, its events, its fold."""
+    """A kind of partition: its name (a prefix, when it ends with `-`), its events, its fold."""
 
     prefix: str
     events: tuple[str, ...]
     fold: type[Any]
+
+    def holds(self, partition: str) -> bool:
+        """Whether the partition is of this kind."""
+        return partition.startswith(self.prefix) if self.prefix.endswith("-") else partition == self.prefix
 
 
 KINDS: Final = (
@@ -63,7 +67,7 @@ KINDS: Final = (
     Kind("query-audit-", ("query_intent", "query_outcome"), QueryAudit),
     Kind("imports", ("import_quarantined",), Imports),
     Kind("wallets", ("wallet_link",), Wallets),
-    Kind("spend-", ("budget_set", "spend_reserved", "spend_released"), Budgets),
+    Kind("spend-", ("spend_reserved", "spend_released"), Budgets),
     Kind("budgets", ("budget_set",), Budgets),
     Kind("prices", ("price_set",), Prices),
 )
@@ -73,7 +77,7 @@ _OTHER: Final = Kind("", (), Nothing)
 
 def kind_of(partition: str) -> Kind:
     """Which kind of partition a name is."""
-    return next((kind for kind in KINDS if partition.startswith(kind.prefix)), _OTHER)
+    return next((kind for kind in KINDS if kind.holds(partition)), _OTHER)
 
 
 class DeploymentFold:
@@ -108,6 +112,11 @@ class DeploymentFold:
             name = start.incarnation.hex()
             self._hold(Standing(start.incarnation), Anomalies(), Notices(self._partition, name), self._kind.fold())
             self._intake.take((start,), self)
+
+    @property
+    def registry(self) -> Registry:
+        """The fold of the partition's own kind of events."""
+        return self._registry
 
     def register(self, event: Any, record: Record) -> None:
         """Take an event of the partition's own kind."""

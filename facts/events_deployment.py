@@ -46,7 +46,10 @@ class BudgetSet(Event, frozen=True, gc=False, kw_only=True, tag="budget_set"):
 
 
 class SpendReserved(Event, frozen=True, gc=False, kw_only=True, tag="spend_reserved"):
-    """A call intends to pay; counts as spent until it is settled or released."""
+    """A call intends to pay; counts as spent until it is settled or released.
+
+    `payer` is the account it means to pay from; without one it counts against the budget of every wallet.
+    """
 
     reservation_id: str
     conversation_id: str
@@ -55,6 +58,7 @@ class SpendReserved(Event, frozen=True, gc=False, kw_only=True, tag="spend_reser
     asset: str
     network: str
     expires_at: Instant | None = None
+    payer: str | None = None
 
 
 class SpendReleased(Event, frozen=True, gc=False, kw_only=True, tag="spend_released"):

@@ -39,12 +39,16 @@ class PaymentRequired(EdgeEvent, frozen=True, gc=False, kw_only=True, tag="payme
 
 
 class PaymentReceipt(EdgeEvent, frozen=True, gc=False, kw_only=True, tag="payment_receipt"):
-    """A receipt of the x402 offer-and-receipt extension, as received."""
+    """A receipt of the x402 offer-and-receipt extension, as received.
+
+    `settled_in` is the conversation where its transaction had settled a payment before this receipt came in.
+    """
 
     tool_call_id: str
     format: str
     receipt: str
     reference: str | None = None
+    settled_in: str | None = None
 
 
 class Refusal(EdgeEvent, frozen=True, gc=False, kw_only=True, tag="refusal"):

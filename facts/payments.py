@@ -12,7 +12,7 @@ import hashlib
 import re
 from collections import deque
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, ClassVar, Final
@@ -20,16 +20,17 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from facts.anomalies import Anomalies
-from facts.budgets import AMOUNT_OF_RESERVATION, CONVERSATION_OF_RESERVATION, REFERENCE, STATUS
+from facts.budgets import Budgets
 from facts.deployment import DeploymentFold
 from facts.events import ConversationOpened
 from facts.fold import Row
 from facts.intake import OPENED, Handlers, Intake, Standing
 from facts.judgement import JUDGED, Judgement
-from facts.receipts import canonical_account
+from facts.receipts import ReceiptError, canonical_account, verify
 from facts.registry import base_units
-from facts.settlement import Verdict
+from facts.settlement import Verdict, nonce_of
 from facts.trust import Trust
+from facts.turns import TURN
 from polyc.entry import Record
 from polyc.errors import CorruptError
 
@@ -56,10 +57,22 @@ class Settled(msgspec.Struct, frozen=True, kw_only=True):
     reservation_id: str | None
 
 
+class Reserved(msgspec.Struct, frozen=True, kw_only=True):
+    """An open reservation; asset and payer as compared."""
+
+    reservation_id: str
+    conversation: str
+    asset: str
+    network: str
+    amount: int  # base units
+    payer: str | None
+    expires_at: datetime | None
+
+
 class _Conversation:
     """The judged part of one conversation; other events are passed over undecoded."""
 
-    __slots__ = ("_earlier", "_intake", "_judgement", "_partition", "_seen", "_trust")
+    __slots__ = ("_earlier", "_intake", "_judgement", "_partition", "_seen", "_trust", "_unnamed")
 
     def __init__(self, partition: str, trust: Trust) -> None:
         self._partition = partition
@@ -70,6 +83,7 @@ class _Conversation:
     def _hold(self, standing: Standing) -> None:
         self._judgement = Judgement.fresh(self._partition)
         self._seen = 0
+        self._unnamed: list[Verdict] = []  # settled in turns that nobody was named for so far
         self._intake = Intake(
             self._partition,
             self._trust,
@@ -93,16 +107,19 @@ class _Conversation:
             self._intake.take((start,), self)
 
     def news(self) -> list[Settled]:
-        """What was settled since this was asked last."""
+        """What was settled since this was asked last, and what is now known to be somebody's."""
         found = self._earlier + self._new()
         self._earlier = []
         return found
 
     def _new(self) -> list[Settled]:
-        verdicts = self._judgement.payments.verdicts
-        new = [self._settled(verdict) for verdict in verdicts[self._seen :] if verdict.verdict == "settled"]
+        """A turn's persona may be named after its payment: such a payment is told again, then."""
+        verdicts, persona_of = self._judgement.payments.verdicts, self._judgement.turns.persona_of
+        new = [verdict for verdict in verdicts[self._seen :] if verdict.verdict == "settled"]
+        new += [verdict for verdict in self._unnamed if persona_of(verdict.place[TURN]) is not None]
         self._seen = len(verdicts)
-        return new
+        self._unnamed = [v for v in (*self._unnamed, *new) if persona_of(v.place[TURN]) is None]
+        return [self._settled(verdict) for verdict in new]
 
     def _judge(self, event: Any, record: Record) -> None:
         self._judgement.take(event, record, self._intake, signers=self._trust.receipt_signers)
@@ -149,6 +166,7 @@ class Spending:
         self._positions: dict[str, int] = {}
         self._faults: dict[str, CorruptError] = {}
         self._settled: dict[str, Settled] = {}  # by what settles once: the first in the log counts
+        self._paid: dict[str, str] = {}  # reservation -> what settled once for it
 
     def next_position(self, partition: str) -> int:
         """From which position on the partition is new."""
@@ -173,8 +191,12 @@ class Spending:
         self._apply(conversation, partition, records)
         for fact in conversation.news():
             known = self._settled.get(fact.nonce)
-            if known is None or fact.index < known.index:
+            if known is None or fact.index <= known.index:
                 self._settled[fact.nonce] = fact
+                if known is not None and known.reservation_id is not None:
+                    self._paid.pop(known.reservation_id, None)
+                if fact.reservation_id is not None:
+                    self._paid[fact.reservation_id] = fact.nonce
 
     def _reserve(self, partition: str, records: Iterable[Record]) -> None:
         fold = self._reservations.get(partition)
@@ -219,26 +241,45 @@ class Spending:
         ]
         return sorted(found, key=lambda fact: fact.index)
 
-    def reserved(self, subject: str | None = None, *, partition: str | None = None) -> dict[tuple[str, str], int]:
-        """What is reserved and neither released nor settled, per (asset, network): a subject's, a conversation's, all.
+    def reservations(
+        self, *, persona: str | None = None, wallet: str | None = None, partition: str | None = None
+    ) -> list[Reserved]:
+        """The open reservations: a persona's, those that may be paid from a wallet, a conversation's, or all.
+
+        A wallet's are those that name it as payer, those that name none, and those of its own spend partition.
+        """
+        names = list(self._reservations) if persona is None else [spend_partition(persona)]
+        self._vouch(names)
+        own = None if wallet is None else spend_partition(wallet)
+        payers = (None, None if wallet is None else canonical_account(wallet))
+        return [
+            item
+            for name in names
+            for item in self._open_in(name)
+            if (wallet is None or name == own or item.payer in payers)
+            and (partition is None or item.conversation == partition)
+        ]
+
+    def _open_in(self, name: str) -> Iterator[Reserved]:
+        fold = self._reservations.get(name)
+        if fold is not None:
+            registry = fold.registry
+            assert isinstance(registry, Budgets), "spend partitions fold into reservations"
+            yield from map(_reservation_of, registry.open_reservations())
+
+    def reserved(
+        self, *, persona: str | None = None, wallet: str | None = None, partition: str | None = None
+    ) -> dict[tuple[str, str], int]:
+        """What is reserved and neither released nor settled, per (asset, network); of whom, as in `reservations`.
 
         A reservation whose payment is already known to be settled counts as that payment and not again.
         """
-        names = list(self._reservations) if subject is None else [spend_partition(subject)]
-        self._vouch(names)
-        paid = {fact.reservation_id for fact in self._settled.values()}
-        totals: dict[tuple[str, str], int] = {}
-        for row in self._reservation_rows(names):
-            asked_here = partition is None or row[CONVERSATION_OF_RESERVATION] == partition
-            if row[STATUS] == "open" and row[4] not in paid and asked_here:
-                key = (canonical_account(row[AMOUNT_OF_RESERVATION + 1]), row[AMOUNT_OF_RESERVATION + 2])
-                totals[key] = totals.get(key, 0) + int(row[AMOUNT_OF_RESERVATION])
-        return totals
-
-    def _reservation_rows(self, partitions: Iterable[str]) -> Iterator[Row]:
-        for name in partitions:
-            if name in self._reservations:
-                yield from self._reservations[name].rows()["reservations"]
+        sums: dict[tuple[str, str], int] = {}
+        for item in self.reservations(persona=persona, wallet=wallet, partition=partition):
+            if item.reservation_id not in self._paid:
+                key = (item.asset, item.network)
+                sums[key] = sums.get(key, 0) + item.amount
+        return sums
 
     def spent(
         self,
@@ -247,20 +288,55 @@ class Spending:
         network: str,
         persona: str | None = None,
         wallet: str | None = None,
+        partition: str | None = None,
         since: datetime | None = None,
     ) -> int:
-        """What a persona or a wallet has spent of an asset: settled since then, and reserved and not released."""
-        subject = persona if wallet is None else wallet
-        assert (persona is None) != (wallet is None), "a budget is a persona's or a wallet's"
-        facts = self.payments(asset=asset, network=network, persona=persona, payer=wallet, since=since)
-        return sum(fact.amount for fact in facts) + self.reserved(str(subject)).get(
-            (canonical_account(asset), network), 0
+        """What a persona, a wallet or a conversation has spent of an asset: settled since then, and reserved now."""
+        assert sum(name is not None for name in (persona, wallet, partition)) == 1, "a budget has one subject"
+        facts = self.payments(
+            asset=asset, network=network, persona=persona, payer=wallet, partition=partition, since=since
         )
+        reserved = self.reserved(persona=persona, wallet=wallet, partition=partition)
+        return sum(fact.amount for fact in facts) + reserved.get((canonical_account(asset), network), 0)
 
-    def settled_references(self, subject: str) -> frozenset[str]:
-        """The transactions that the subject's spend partition has settled."""
-        rows = self._reservation_rows((spend_partition(subject),))
-        return frozenset(row[REFERENCE] for row in rows if row[STATUS] == "settled")
+    def payment_of(self, reservation_id: str) -> Settled | None:
+        """The settled payment that a reservation was made for; None as long as none is known."""
+        nonce = self._paid.get(reservation_id)
+        return None if nonce is None else self._settled[nonce]
+
+    def settled_before(self, form: str, receipt: str, *, index: int) -> Settled | None:
+        """The payment that the transaction of a receipt has settled already; None for one that is new, or not true."""
+        try:
+            claim = verify(form, receipt, signers=self._trust.receipt_signers, index=index)
+        except ReceiptError:
+            return None
+        self._vouch(self._conversations)
+        return self._settled.get(nonce_of(claim))
+
+
+def _reservation_of(row: Row) -> Reserved:
+    _, _, _, _, reservation_id, conversation, _, amount, asset, network, _, expires_at, _, payer = row
+    return Reserved(
+        reservation_id=reservation_id,
+        conversation=conversation,
+        asset=canonical_account(asset),
+        network=network,
+        amount=int(amount),
+        payer=None if payer is None else canonical_account(payer),
+        expires_at=expires_at,
+    )
+
+
+def window_start(now: datetime, window_s: int) -> datetime:
+    """Since when a sliding window reaches back; what was recorded at this very instant is in it.
+
+    >>> window_start(datetime.fromisoformat("2026-01-01T00:01:00+00:00"), 60).isoformat()
+    '2026-01-01T00:00:00+00:00'
+    """
+    try:
+        return now - timedelta(seconds=window_s)
+    except OverflowError:  # longer than there were dates
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def spend_partition(subject: str) -> str:

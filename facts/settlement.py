@@ -11,6 +11,10 @@ A receipt is judged in this order, and the first check that fails is its verdict
 3. resource and network are what was asked   4. the payer is who was asked   5. the amount is an exact number of base
 units and the one that was asked   6. it was issued in time: not before the asking, not after its expiry
 7. its transaction has settled nothing yet: a payment is settled once   8. the call was approved, for this payment
+
+A call may be asked several times. The receipt is for the oldest asking that it fits in steps 3 to 6; when it fits
+none, the oldest says why not. A fold sees one conversation: that a transaction has settled something in another is
+known to who keeps the receipts of all (`facts.payments`), who says so in the event when the receipt comes in.
 """
 
 import hashlib
@@ -79,8 +83,9 @@ class Settlement(msgspec.Struct):
     settled: set[str] = set()
 
     def require(self, event: PaymentRequired, place: Row) -> None:
-        """Take what a call of a started turn was asked to pay."""
-        self.by_call.setdefault(event.tool_call_id, []).append(len(self.requirements))
+        """Take what a call of a started turn was asked to pay; a call that nobody named is asked for nothing."""
+        if event.tool_call_id:
+            self.by_call.setdefault(event.tool_call_id, []).append(len(self.requirements))
         self.requirements.append(
             Requirement(
                 place=place,
@@ -122,10 +127,8 @@ class Settlement(msgspec.Struct):
         try:
             receipt = verify(event.format, event.receipt, signers=signers, index=index)  # 1
             self._claim(verdict, receipt)
-            requirement = self._asked(verdict)  # 2
-            _compare(receipt, requirement)  # 3, 4, 5
-            _in_time(receipt, requirement, recorded_at=place[AT])  # 6
-            self._once(verdict)  # 7
+            requirement = self._asked(verdict, receipt)  # 2 to 6
+            self._once(verdict, elsewhere=event.settled_in is not None)  # 7
             verdict.request = _approved(verdict, approvals)  # 8
         except ReceiptError as error:
             verdict.verdict, verdict.detail = error.verdict, error.detail
@@ -138,20 +141,22 @@ class Settlement(msgspec.Struct):
         return verdict
 
     def _claim(self, verdict: Verdict, receipt: Receipt) -> None:
-        """Write down what the verified receipt says; without a transaction, its signed claim settles once."""
+        """Write down what the verified receipt says; a reference beside it names the same transaction."""
         verdict.key_id = receipt.key_id
         verdict.payer, verdict.issued_at = receipt.payer, instant(receipt.issued_at_s * 1_000_000)
+        verdict.nonce = nonce_of(receipt)
         if receipt.transaction is None:
-            verdict.nonce = f"{receipt.network} claim:{hashlib.sha256(receipt.signed).hexdigest()}"
             return
         transaction = canonical_account(receipt.transaction)
-        verdict.nonce = f"{receipt.network} {transaction}"
         if verdict.reference is not None and canonical_account(verdict.reference) != transaction:
             raise ReceiptError("malformed", "reference_differs")
         verdict.reference = receipt.transaction
 
-    def _asked(self, verdict: Verdict) -> Requirement:
-        """The oldest requirement of the call and turn that no payment has met; else the last of them."""
+    def _asked(self, verdict: Verdict, receipt: Receipt) -> Requirement:
+        """The oldest asking of the call and turn that no payment has met and that the receipt fits.
+
+        When it fits none of them, the first failure of the oldest; when all are met, the last of them is judged.
+        """
         places = [
             place
             for place in self.by_call.get(verdict.native, ())
@@ -159,13 +164,24 @@ class Settlement(msgspec.Struct):
         ]
         if not places:
             raise ReceiptError("amount_mismatch", "nothing_was_asked")
-        open_places = [place for place in places if not self.requirements[place].met]
-        verdict.requirement = open_places[0] if open_places else places[-1]
-        return self.requirements[verdict.requirement]
+        failure: ReceiptError | None = None
+        for place in [place for place in places if not self.requirements[place].met] or places[-1:]:
+            try:
+                _compare(receipt, self.requirements[place])  # 3, 4, 5
+                _in_time(receipt, self.requirements[place], recorded_at=verdict.place[AT])  # 6
+            except ReceiptError as error:
+                failure = failure or error
+            else:
+                verdict.requirement = place
+                return self.requirements[place]
+        assert failure is not None, "there is an asking, and it was not what was paid"
+        raise failure
 
-    def _once(self, verdict: Verdict) -> None:
+    def _once(self, verdict: Verdict, *, elsewhere: bool) -> None:
         if verdict.nonce in self.settled:
             raise ReceiptError("duplicate", "settled_before")
+        if elsewhere:
+            raise ReceiptError("duplicate", "settled_in_another_conversation")
         assert verdict.requirement is not None, "step 2 has found what was asked"
         if self.requirements[verdict.requirement].met:
             raise ReceiptError("duplicate", "paid_before")
@@ -210,6 +226,13 @@ class Settlement(msgspec.Struct):
             verdict.issued_at,
             verdict.native,
         )
+
+
+def nonce_of(receipt: Receipt) -> str:
+    """What settles once: network and transaction; of a receipt without a transaction, its signed claim."""
+    if receipt.transaction is None:
+        return f"{receipt.network} claim:{hashlib.sha256(receipt.signed).hexdigest()}"
+    return f"{receipt.network} {canonical_account(receipt.transaction)}"
 
 
 def _compare(receipt: Receipt, asked: Requirement) -> None:

@@ -51,5 +51,5 @@ def revoke(arguments: Namespace) -> int:
         revoke_key(deployment.author("root"), key_id=key_id, from_index=from_index, reason=arguments.reason)
         boot.publish_keys(deployment.root, deployment.journal)
     note(f"{arguments.key_id} acts no more from index {from_index:,} on")
-    note("polyc: hint: polyc project folds what that changes")
+    note("polyc: hint: polyc project folds what that changes; a running service that signs with it must be restarted")
     return 0

@@ -5,14 +5,15 @@ a crash left unpublished is counted. Imported conversations settle nothing (ruli
 """
 
 from argparse import Namespace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from control.receipt_trust import load_receipt_signers
-from facts.payments import CONVERSATION_PREFIX, SPEND_PREFIX, Spending, totals
+from facts.payments import CONVERSATION_PREFIX, SPEND_PREFIX, Spending, totals, window_start
 from facts.trust import Trust
 from journal.vouched import read_vouched
 from polyc.cli.deployment import Deployment, opened, root_of
 from polyc.cli.output import chosen_format, write_rows
+from polyc.errors import RefusedError
 from polyc.ids import IMPORTED_PREFIX, check_partition, check_persona
 
 COLUMNS = ("asset", "network", "settled_base_units", "reserved_base_units", "spent_base_units", "payments")
@@ -22,15 +23,16 @@ def run(arguments: Namespace) -> int:
     """Print one row an asset and network; amounts are exact decimal text."""
     persona = check_persona(arguments.persona) if arguments.persona else None
     partition = check_partition(arguments.conversation) if arguments.conversation else None
+    if arguments.window_s is not None and arguments.window_s < 0:
+        raise RefusedError("a window is 0 seconds or longer")
     with opened(root_of(arguments)) as deployment:
         spending = spending_of(deployment)
         since = None
         if arguments.window_s is not None:
-            now = datetime.fromtimestamp(deployment.clock.now_us() / 1_000_000, UTC)
-            since = now - timedelta(seconds=arguments.window_s)
+            since = window_start(datetime.fromtimestamp(deployment.clock.now_us() / 1_000_000, UTC), arguments.window_s)
     paid = spending.payments(persona=persona, payer=arguments.wallet, partition=partition, since=since)
     settled = totals(paid)
-    reserved = spending.reserved(persona or arguments.wallet, partition=partition)
+    reserved = spending.reserved(persona=persona, wallet=arguments.wallet, partition=partition)
     rows = [
         (
             *key,

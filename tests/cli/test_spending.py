@@ -57,7 +57,7 @@ def test_what_is_settled_and_reserved_is_told_per_asset(root: Path) -> None:
         "spent_base_units": "10500",
         "payments": 1,
     }
-    assert spent(root, "--wallet", PAYER.lower()) == [("10000", "0", 1)]
+    assert spent(root, "--wallet", PAYER.lower()) == [("10000", "500", 1)]  # who reserved did not say who pays
     assert spent(root, "--conversation", "conv-a") == [("10000", "0", 1)]
     assert spent(root, "--conversation", "conv-b") == [("0", "500", 0)]
     assert spent(root, "--conversation", "conv-forged") == []

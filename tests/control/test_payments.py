@@ -15,6 +15,7 @@ from control.spending import Ask
 from facts.events import PaymentReceipt, PaymentRequired, Refusal, SpendReleased
 from facts.partition import open_fold
 from facts.trust import Trust
+from polyc.appending import Draft
 from polyc.durable import write_file
 from polyc.errors import CorruptError, RefusedError
 from polyc.vocabulary import BY_KIND
@@ -328,3 +329,124 @@ done()"""
 def test_a_budget_of_nobody_is_refused(service, kind, subject) -> None:
     with pytest.raises(RefusedError, match=f"no such {kind}"):
         budget(service, 1, kind=kind, subject=subject)
+
+
+UPPER, LOWER = "0xAB01", "0xab01"
+
+
+@pytest.mark.parametrize("spelt", [{"asset": UPPER}, {"asset": LOWER}])
+@pytest.mark.parametrize("budgeted", [UPPER, LOWER])
+def test_no_budget_is_passed_by_by_spelling_its_asset_in_another_case(service, deployment, budgeted, spelt) -> None:
+    for kind, subject, amount in (("persona", "ada", 100_000), ("conversation", "conv-a", 10_000)):
+        deployment.journal.head("conv-a") or deployment.open_conversation("conv-a")
+        terms = {"subject_kind": kind, "subject": subject, "network": NETWORK, "window_s": None}
+        set_budget(service.context, asset=budgeted, amount_base_units=amount, **terms)
+    dispatch = begun(service, deployment)
+    assert service.spending.reserve(dispatch, replace(ASK, **spelt))
+    for other in (UPPER, LOWER):
+        assert service.spending.reserve(dispatch, replace(ASK, tool_call_id="y", asset=other)) is None
+    assert deployment.journal.events("conv-a")[-1].rule == "conversation_budget"
+
+
+@pytest.mark.parametrize(
+    ("payer", "rule"),
+    [(PAYER.lower(), "wallet_budget"), (PAYER, "wallet_budget"), (None, "payer_not_named"), ("0xother", None)],
+)
+def test_no_wallets_budget_is_passed_by_by_spelling_or_not_naming_it(service, deployment, payer, rule) -> None:
+    budget(service, 100_000)
+    budget(service, 9_999, kind="wallet", subject=PAYER)
+    dispatch = begun(service, deployment)
+    reservation_id = service.spending.reserve(dispatch, replace(ASK, payer=payer))
+    assert (reservation_id is None) is (rule is not None)
+    if rule is not None:
+        refusal = deployment.journal.events("conv-a")[-1]
+        assert (refusal.rule, refusal.reason) == (rule, "over_budget" if rule == "wallet_budget" else rule)
+
+
+def test_a_wallets_budget_counts_what_every_persona_reserved_of_it(service, deployment) -> None:
+    for name in ("ada", "bob"):
+        budget(service, 100_000, subject=name)
+    budget(service, 15_000, kind="wallet", subject=PAYER)
+    ada, bob = begun(service, deployment), begun(service, deployment, partition="conv-b", persona="bob")
+    assert service.spending.reserve(ada, ASK)
+    assert service.spending.reserve(bob, replace(ASK, payer=PAYER.lower())) is None
+    assert service.spending.reserve(bob, replace(ASK, payer="0xother"))
+
+
+def test_a_receipt_shown_in_another_conversation_is_a_payment_in_no_table_and_no_check(service, deployment) -> None:
+    budget(service, 100_000)
+    budget(service, 100_000, subject="bob")
+    first, second = begun(service, deployment), begun(service, deployment, partition="conv-b", persona="bob")
+    for dispatch in (first, second):
+        assert service.spending.reserve(dispatch, ASK)
+    assert settle(service, first, "x", "0xAA01")
+    assert not settle(service, second, "x", "0xaa01")
+    for dispatch in (first, second):
+        turns.finish(service.context, dispatch, turns.TurnEnd(status="completed"))
+    assert [len(rows(deployment, name, "payments")) for name in ("conv-a", "conv-b")] == [1, 0]
+    assert rows(deployment, "conv-b", "settlement_verdicts")[0][7:9] == (
+        "duplicate",
+        "settled_in_another_conversation",
+    )
+
+
+def test_a_payment_whose_reservation_a_crash_left_open_ends_it_at_the_next_check(service, deployment) -> None:
+    budget(service, 100_000)
+    dispatch = begun(service, deployment)
+    assert service.spending.reserve(dispatch, ASK)
+    service.spending._settle = lambda *_: None  # the process dies after the receipt is on record
+    assert settle(service, dispatch, "x", "0xAA01")
+    assert [row[10] for row in rows(deployment, "spend-ada", "reservations")] == ["open"]
+    deployment.clock.advance(seconds=7200)
+    restarted = make_service(service.context, control_url="http://127.0.0.1:1")
+    assert restarted.spending.reserve(dispatch, replace(ASK, tool_call_id="y"))
+    found = {row[10]: row[12] for row in rows(deployment, "spend-ada", "reservations")}
+    assert found == {"settled": "0xaa01", "open": None}
+    assert rows(deployment, "spend-ada", "anomalies") == []
+
+
+def test_a_receipt_after_its_reservations_time_settles_and_contradicts_nothing(service, deployment) -> None:
+    budget(service, 20_000)
+    dispatch = begun(service, deployment)
+    assert service.spending.reserve(dispatch, ASK)
+    deployment.clock.advance(seconds=3600)
+    assert service.spending.reserve(dispatch, replace(ASK, tool_call_id="y"))
+    assert settle(service, dispatch, "x", "0xAA01")
+    assert service.spending.reserve(dispatch, replace(ASK, tool_call_id="z", amount_base_units=1)) is None
+    assert [row[10] for row in rows(deployment, "spend-ada", "reservations")] == ["expired", "open"]
+    assert rows(deployment, "spend-ada", "anomalies") == []
+
+
+def test_what_is_exactly_within_a_budget_is_allowed_and_one_unit_more_is_not(service, deployment) -> None:
+    huge = 10**38 - 1
+    budget(service, huge)
+    dispatch = begun(service, deployment)
+    assert service.spending.reserve(dispatch, replace(ASK, amount_base_units=huge))
+    assert service.spending.reserve(dispatch, replace(ASK, tool_call_id="y", amount_base_units=0))
+    assert service.spending.reserve(dispatch, replace(ASK, tool_call_id="y", amount_base_units=1)) is None
+
+
+def test_a_window_ends_with_its_very_first_instant(service, deployment) -> None:
+    budget(service, 10_000, window_s=60)
+    dispatch = begun(service, deployment)
+    service.spending.reserve(dispatch, ASK)
+    assert settle(service, dispatch, "x", "0xAA01")
+    recorded = next(record for record in deployment.journal.read("conv-a") if record.event_type == 35).recorded_at_us
+    deployment.clock.advance(seconds=60 - (deployment.clock.now_us() - recorded) / 1e6)
+    assert service.spending.reserve(dispatch, replace(ASK, tool_call_id="y")) is None
+    deployment.clock.advance(seconds=1)
+    assert service.spending.reserve(dispatch, replace(ASK, tool_call_id="y"))
+
+
+def test_a_receipt_is_kept_as_evidence_also_while_another_conversation_cannot_be_read(service, deployment) -> None:
+    budget(service, 100_000)
+    dispatch = begun(service, deployment)
+    assert service.spending.reserve(dispatch, ASK)
+    deployment.open_conversation("conv-z")
+    deployment.author("edge").append("conv-z", [Draft(BY_KIND["payment_receipt"].code, b"{}")])
+    assert settle(service, dispatch, "x", "0xAA01")
+    assert isinstance(deployment.journal.events("conv-a")[-1], PaymentReceipt)
+    with pytest.raises(CorruptError, match="conv-z@2"):  # but nothing more is allowed on such a sight
+        service.spending.reserve(dispatch, replace(ASK, tool_call_id="y"))
+    turns.finish(service.context, dispatch, turns.TurnEnd(status="completed"))
+    assert len(rows(deployment, "conv-a", "payments")) == 1

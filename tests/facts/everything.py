@@ -126,8 +126,10 @@ def deployment() -> list[Journal]:
         "credentials-202611": [
             e.Credential(id="1", credential_id=m["credential_history"], kind="grant", subject="ada", event="minted")
         ],
-        "spend-ada": [
+        "budgets": [
             e.BudgetSet(id="1", subject_kind="persona", subject="ada", **money | {"asset": m["budgets"]}),
+        ],
+        "spend-ada": [
             e.SpendReserved(id="2", reservation_id=m["reservations"], conversation_id="all", tool_call_id="x", **money),
         ],
         "prices": [e.PriceSet(id="1", model=m["prices"], valid_from="2026-11-01", currency="USD")],

@@ -47,13 +47,28 @@ def test_the_earliest_revocation_of_a_key_counts():
     assert column(keys(added(), *revoked), "signer_keys", "revoked_at") == [10]
 
 
-def budget(amount="1"):
-    return e.BudgetSet(
-        id="b", subject_kind="persona", subject="ada", asset="usdc", network="n", amount_base_units=amount
-    )
+def budget(amount="1", **fields):
+    terms = {"subject_kind": "persona", "subject": "ada", "asset": "usdc", "network": "n"}
+    return e.BudgetSet(id="b", amount_base_units=amount, **terms | fields)
 
 
-def test_budget_events_that_contradict_change_nothing():
+def test_of_budgets_the_last_word_counts_however_the_account_is_spelt_and_one_that_means_nothing_is_not_heard():
+    wallet = {"subject_kind": "wallet", "subject": "0xAB", "asset": "0xCD"}
+    events = [
+        budget(), budget("x"), budget("2"), budget("3", window_s=0), budget("4", window_s=-60), budget("5", **wallet),
+        budget("6", **wallet | {"subject": "0xab", "asset": "0xcd"}), budget("7", subject="Ada"),
+    ]  # fmt: skip
+    rows = Journal("budgets").add(*events, by="control").rows()
+    assert sorted(column(rows, "budgets", "amount_base_units")) == [2, 6, 7]
+    assert anomalies(rows) == {("amount_malformed", "budget_set"): 1, ("window_malformed", "budget_set"): 2}
+
+
+@pytest.mark.parametrize("name", ["budgets-x", "pricesx", "personas-2", "sys-keys-x", "spend"])
+def test_a_partition_whose_name_only_begins_like_a_kinds_is_of_no_kind(name):
+    assert kind_of(name).fold is Nothing
+
+
+def test_reservations_that_contradict_change_nothing():
     reserve = e.SpendReserved(
         id="r",
         reservation_id="r1",
@@ -65,14 +80,12 @@ def test_budget_events_that_contradict_change_nothing():
     )
     release = e.SpendReleased(id="e", reservation_id="r1", outcome="released")
     unknown = e.SpendReleased(id="e", reservation_id="r9", outcome="released")
-    journal = Journal("spend-ada").add(
-        budget("x"), budget(), budget("2"), reserve, reserve, release, release, unknown, by="control"
-    )
+    journal = Journal("spend-ada").add(budget(), reserve, reserve, release, release, unknown, by="control")
     rows = journal.rows()
-    assert column(rows, "budgets", "amount_base_units") == [2]
+    assert column(rows, "budgets", "amount_base_units") == []  # a budget that no check would count is shown nowhere
     assert column(rows, "reservations", "status") == ["released"]
     assert anomalies(rows) == {
-        ("amount_malformed", "budget_set"): 1,
+        ("misplaced", "budget_set"): 1,
         ("repeated_reservation", "spend_reserved"): 1,
         ("release_without_reservation", "spend_released"): 2,
     }

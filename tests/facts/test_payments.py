@@ -4,8 +4,10 @@ from decimal import Decimal
 
 import pytest
 
+from facts import events as e
 from facts.catalog import TABLES
-from tests.facts.journal import anomalies, column
+from facts.payments import settled_total
+from tests.facts.journal import NOON, anomalies, at, column
 from tests.facts.payment import (
     ED,
     ISSUED_AT,
@@ -220,3 +222,97 @@ def test_approvals_and_payments_of_a_repeated_call_id_join():
     rows = paid(again, jws(claims(transaction="0xAA02"))).end().rows(trust())
     assert column(rows, "approvals", "request_id") == ["conv-a:x", "conv-a:x#2"]
     assert column(rows, "payments", "tool_call_id") == ["conv-a:x", "conv-a:x#2"]
+
+
+A, B = "https://api.example/a", "https://api.example/b"
+
+
+def asked_twice(*terms):
+    """A call that was asked to pay several times, with as many approvals."""
+    journal = dispatched().call("x", name="pay")
+    for term in terms:
+        decided(requested(asked(journal, **term)))
+    return journal
+
+
+@pytest.mark.parametrize("order", [(A, B), (B, A)])
+def test_receipts_of_several_askings_may_come_in_any_order(order):
+    journal = asked_twice({"resource": A, "amount_base_units": "1"}, {"resource": B, "amount_base_units": "20"})
+    for number, resource in enumerate(order):
+        paid(journal, jws(claims(resourceUrl=resource, transaction=f"0xAA0{number}")))
+    rows = journal.end().rows(trust())
+    assert column(rows, "settlement_verdicts", "verdict") == ["settled", "settled"]
+    assert sorted(column(rows, "payments", "amount_base_units")) == [1, 20]
+    assert settled_total(journal.records, trust(), asset="usdc") == 21
+
+
+def test_an_asking_that_was_over_does_not_hide_the_one_that_renewed_it():
+    journal = asked_twice({"expires_at": at(-60)}, {"amount_base_units": "7"})
+    assert column(paid(journal, jws()).end().rows(trust()), "payments", "amount_base_units") == [7]
+
+
+def test_of_askings_that_a_receipt_fits_the_oldest_is_paid_first():
+    journal = asked_twice({"amount_base_units": "1"}, {"amount_base_units": "20"})
+    assert column(paid(journal, jws()).end().rows(trust()), "payments", "amount_base_units") == [1]
+
+
+def test_a_receipt_that_fits_no_asking_says_why_of_the_oldest():
+    journal = asked_twice({"resource": A}, {"payer": "0xeve"})
+    rows = paid(journal, jws()).end().rows(trust())
+    assert column(rows, "settlement_verdicts", "verdict") == ["wrong_resource"]
+    journal = asked_twice({"payer": "0xeve"}, {"resource": A})
+    assert column(paid(journal, jws()).end().rows(trust()), "settlement_verdicts", "verdict") == ["wrong_payer"]
+
+
+def approved_at(expires_at, occurred_at, outcome="approved"):
+    journal = asked(dispatched().call("x", name="pay"))
+    request = e.ApprovalRequested(id="a", dispatch_id="d1", request_id="x", tool_name="pay", expires_at=expires_at)
+    decision = e.ApprovalDecided(
+        id="b", dispatch_id="d1", request_id="x", outcome=outcome, decided_by="ada", occurred_at=occurred_at
+    )
+    rows = paid(journal.add(request, decision, by="edge"), jws()).end().rows(trust())
+    shown = [column(rows, "approvals", name)[0] for name in ("outcome", "decided_by", "reason")]
+    return shown, column(rows, "settlement_verdicts", "detail"), anomalies(rows)
+
+
+LATE = ["expired", None, "decided_too_late"]
+
+
+@pytest.mark.parametrize(
+    ("expires_at", "occurred_at"),
+    [(at(5), at(5)), (at(5), at(6)), (NOON, None), (at(-1), None)],
+    ids=["at the very instant", "after it", "by the log's time at it", "by the log's time after it"],
+)
+@pytest.mark.parametrize("outcome", ["approved", "denied"])
+def test_a_decision_at_or_after_the_expiry_comes_too_late(expires_at, occurred_at, outcome):
+    shown, detail, odd = approved_at(expires_at, occurred_at, outcome)
+    assert (shown, detail) == (LATE, ["expired"])
+    assert odd == {("decision_after_expiry", "approval_decided"): 1}
+
+
+@pytest.mark.parametrize(("expires_at", "occurred_at"), [(at(5), at(4.999)), (None, at(600)), (at(5), None)])
+def test_a_decision_before_the_expiry_stands(expires_at, occurred_at):
+    shown, detail, odd = approved_at(expires_at, occurred_at)
+    assert (shown, detail, odd) == (["approved", "ada", None], [None], {})
+
+
+def test_a_request_that_nobody_decided_in_time_may_be_cancelled():
+    shown, detail, odd = approved_at(NOON, at(600), "cancelled")
+    assert (shown[0], detail, odd) == ("cancelled", ["cancelled"], {})
+
+
+def test_what_settled_in_another_conversation_is_a_duplicate_here_for_every_reader():
+    first, second = paid(paying("conv-a"), jws()), paying("conv-b")
+    paid(second, jws(), settled_in="conv-a")
+    rows = second.end().rows(trust())
+    assert column(rows, "settlement_verdicts", "detail") == ["settled_in_another_conversation"]
+    assert rows["payments"] == []
+    assert settled_total(first.records + second.records, trust(), asset="usdc") == 10_000
+
+
+def test_a_dispatch_that_runs_another_turn_does_not_run_this_one_too():
+    journal = dispatched().end().start("t2", dispatch_id="d1").end("t2")
+    rows = journal.rows()
+    assert column(rows, "turns", "turn_id") == ["t1", "t2"]
+    assert column(rows, "turns", "dispatch_id") == ["d1", None]
+    assert anomalies(rows) == {("dispatch_of_another_turn", "turn_start"): 1}

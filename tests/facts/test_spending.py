@@ -1,12 +1,18 @@
 """Spending checks: the same verdicts as the tables, over all turn states and conversations, record by record."""
 
+from datetime import timedelta
+
+import pytest
+from msgspec import structs
+
 from facts import events as e
-from facts.payments import Spending, settled_total, totals
-from tests.facts.journal import NOON, Journal, at, column
+from facts.payments import Spending, settled_total, spend_partition, totals, window_start
+from tests.facts.journal import NOON, Journal, anomalies, at, column
 from tests.facts.payment import (
     ISSUED_AT,
     NETWORK,
     PAYER,
+    STRANGER,
     asked,
     claims,
     decided,
@@ -126,15 +132,13 @@ def test_what_is_reserved_counts_until_it_is_released_or_settled():
     journal = Journal("spend-ada").add(reserved(1), reserved(2), reserved(3), reserved(4), by="control")
     spending = Spending(trust())
     spending.take(journal.records)
-    assert spending.reserved("ada") == {("usdc", NETWORK): 2000}
+    assert spending.reserved(persona="ada") == {("usdc", NETWORK): 2000}
     journal.add(
         released(1, "released"), released(2, "settled", transaction="0x1"), released(3, "expired"), by="control"
     )
     spending.take(journal.records)
-    assert spending.reserved("ada") == {("usdc", NETWORK): 500}
-    assert spending.settled_references("ada") == {"0x1"}
-    assert spending.reserved("eve") == {}
-    assert spending.settled_references("eve") == frozenset()
+    assert spending.reserved(persona="ada") == {("usdc", NETWORK): 500}
+    assert spending.reserved(persona="eve") == {}
 
 
 def test_a_reservation_whose_payment_is_known_does_not_count_twice():
@@ -142,7 +146,7 @@ def test_a_reservation_whose_payment_is_known_does_not_count_twice():
     spending.take(Journal("spend-ada").add(reserved(1, "10000"), by="control").records)
     spending.take(paid(paying(reservation_id="r1"), jws()).records)
     assert totals(spending.payments(persona="ada")) == {("usdc", NETWORK): 10_000}
-    assert spending.reserved("ada") == {}
+    assert spending.reserved(persona="ada") == {}
 
 
 def test_spent_is_what_is_settled_and_what_is_reserved():
@@ -152,7 +156,7 @@ def test_spent_is_what_is_settled_and_what_is_reserved():
     money = {"asset": "usdc", "network": NETWORK}
     assert spending.spent(**money, persona="ada") == 10_500
     assert spending.spent(**money, persona="ada", since=at(60)) == 500
-    assert spending.spent(**money, wallet=PAYER.upper().replace("0X", "0x")) == 10_000
+    assert spending.spent(**money, wallet=PAYER.upper().replace("0X", "0x")) == 10_500
     assert spending.spent(asset="other", network=NETWORK, persona="ada") == 0
 
 
@@ -182,7 +186,7 @@ def test_what_is_reserved_is_asked_of_one_conversation_or_of_all():
     spending.take(Journal("spend-ada").add(reserved(1), by="control").records)
     spending.take(Journal("spend-eve").add(reserved(2, "7"), by="control").records)
     assert spending.reserved() == spending.reserved(partition="conv-a") == {("usdc", NETWORK): 507}
-    assert spending.reserved("eve", partition="conv-a") == {("usdc", NETWORK): 7}
+    assert spending.reserved(persona="eve", partition="conv-a") == {("usdc", NETWORK): 7}
     assert spending.reserved(partition="conv-b") == {}
 
 
@@ -192,3 +196,85 @@ def test_one_transaction_in_two_networks_is_two_payments():
     spending = Spending(trust())
     spending.take([*base.records, *other.records])
     assert totals(spending.payments()) == {("usdc", NETWORK): 10_000, ("usdc", "eip155:1"): 10_000}
+
+
+def wallet_reservation(number, payer, conversation="a"):
+    return e.SpendReserved(
+        id="r", reservation_id=f"r{number}", conversation_id=conversation, tool_call_id="x", amount_base_units="500",
+        asset="usdc", network=NETWORK, payer=payer,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("subject", ["ada", "eve", PAYER], ids=["ada", "eve", "the wallet itself"])
+@pytest.mark.parametrize(("payer", "counted"), [(PAYER.lower(), 500), (PAYER, 500), (None, 500), ("0xother", 0)])
+def test_a_wallets_reservations_are_whoevers_that_may_be_paid_from_it(subject, payer, counted):
+    journal = Journal(spend_partition(subject)).add(wallet_reservation(1, payer), by="control")
+    spending = Spending(trust())
+    spending.take(journal.records)
+    wanted = 500 if subject == PAYER else counted
+    assert spending.spent(wallet=PAYER, asset="usdc", network=NETWORK) == wanted
+    assert spending.reserved(wallet=PAYER.lower()) == ({("usdc", NETWORK): 500} if wanted else {})
+    assert spending.spent(partition="conv-a", asset="usdc", network=NETWORK) == 500
+    assert column(journal.rows(), "reservations", "payer") == [payer]
+
+
+def test_a_released_reservation_keeps_its_payer():
+    journal = Journal("spend-ada").add(wallet_reservation(1, PAYER), released(1, "released"), by="control")
+    assert column(journal.rows(), "reservations", "payer") == [PAYER]
+
+
+def test_one_transaction_spelt_in_two_ways_settles_one_reservation():
+    journal = Journal("spend-ada").add(reserved(1), reserved(2), by="control")
+    journal.add(released(1, "settled", transaction="0xAB"), released(2, "settled", transaction="0xab"), by="control")
+    journal.add(released(2, "settled", transaction=""), by="control")
+    rows = journal.rows()
+    assert column(rows, "reservations", "status") == ["settled", "open"]
+    assert anomalies(rows) == {("receipt_used_before", "spend_released"): 2}
+
+
+def test_a_window_reaches_back_to_its_very_first_instant():
+    journal = paid(paying(), jws())
+    (fact,) = taken(journal).payments()
+    for window_s, amount in ((60, 10_000), (59, 0)):
+        since = window_start(fact.recorded_at + timedelta(seconds=60), window_s)
+        assert taken(journal).spent(persona="ada", asset="usdc", network=NETWORK, since=since) == amount
+    for window_s in (2**31, 2**63):
+        assert window_start(NOON, window_s) < NOON
+
+
+def taken(*journals, one_by_one=False):
+    spending = Spending(trust())
+    for journal in journals:
+        for records in [[record] for record in journal.records] if one_by_one else [journal.records]:
+            spending.take(records)
+    return spending
+
+
+@pytest.mark.parametrize("one_by_one", [False, True])
+def test_a_payment_is_whoevers_the_turn_is_found_to_be_however_it_is_read(one_by_one):
+    journal = Journal("conv-a").open().start("t1", dispatch_id="d1")
+    paid(decided(requested(asked(journal, reservation_id="r1"))), jws())
+    assert taken(journal, one_by_one=one_by_one).payments(persona="ada") == []
+    journal.intend("t1", "d2", persona_id="ada").intend("t1", "d3", persona_id="eve")
+    spending = taken(journal, one_by_one=one_by_one)
+    assert [fact.amount for fact in spending.payments(persona="ada")] == [10_000]
+    assert spending.payments(persona="eve") == []
+    assert spending.payment_of("r1") == spending.payments()[0]
+
+
+def test_the_reservation_of_a_payment_that_was_shown_before_is_not_paid():
+    first, again = paid(paying("conv-a", reservation_id="r1"), jws()), paying("conv-b", reservation_id="r2")
+    again.records = [structs.replace(record, index=record.index - 50) for record in paid(again, jws()).records]
+    spending = taken(first)
+    assert spending.payment_of("r1") is not None
+    spending.take(again.records)
+    assert spending.payment_of("r1") is None
+    assert spending.payment_of("r2") == spending.payments()[0]
+
+
+def test_a_receipt_is_known_to_have_settled_elsewhere_before_it_is_recorded():
+    spending = taken(paid(paying("conv-a"), jws()))
+    assert spending.settled_before("jws", jws(), index=500).partition == "conv-a"
+    assert spending.settled_before("jws", jws(claims(transaction="0xaa01")), index=500).partition == "conv-a"
+    assert spending.settled_before("jws", jws(claims(transaction="0xAA02")), index=500) is None
+    assert spending.settled_before("jws", jws(key=STRANGER), index=500) is None
