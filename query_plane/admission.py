@@ -7,7 +7,7 @@ thread: `Admitter` here is that one. Both say the same.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar
@@ -31,6 +31,24 @@ class Snapshot:
     def as_of(self) -> int:
         """The journal size the generation was built through."""
         return self.generation.frontier_size
+
+
+async def snapshot_of(
+    grant: Grant, generation: Pinned, *, meant: Callable[[ByReference], Awaitable[tuple[str, ...]]]
+) -> Snapshot:
+    """What a grant admits of a pinned generation: the one place that knows the kinds of scope.
+
+    `meant` asks the trusted reader which partitions a grant by reference means.
+    """
+    partitions: tuple[str, ...] | None
+    match grant.scope:
+        case Everything():
+            partitions = None
+        case Inline(partitions=partitions):
+            pass
+        case ByReference() as reference:
+            partitions = await meant(reference)
+    return Snapshot(generation=generation, partitions=partitions)
 
 
 class Admission(Protocol):
@@ -67,7 +85,10 @@ class Admitter:
 
     async def snapshot(self, grant: Grant) -> Snapshot:
         """The newest generation, pinned, and the grant's partitions in it."""
-        return await self._ask(self._snapshot, grant)
+        generation = await self._ask(self._trusted.pin)
+        return await snapshot_of(
+            grant, generation, meant=lambda it: self._ask(self._trusted.partitions, generation, it)
+        )
 
     async def admit(
         self, snapshot: Snapshot, relations: Mapping[str, list[str] | None], *, deadline_s: float
@@ -84,13 +105,3 @@ class Admitter:
 
     async def _ask(self, question: Callable[P, T], *arguments: P.args, **_named: P.kwargs) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._thread, question, *arguments)
-
-    def _snapshot(self, grant: Grant) -> Snapshot:
-        generation = self._trusted.pin()
-        match grant.scope:
-            case Everything():
-                return Snapshot(generation=generation, partitions=None)
-            case Inline(partitions=partitions):
-                return Snapshot(generation=generation, partitions=partitions)
-            case ByReference() as reference:
-                return Snapshot(generation=generation, partitions=self._trusted.partitions(generation, reference))

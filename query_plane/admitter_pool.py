@@ -20,10 +20,10 @@ import msgspec
 
 from artifacts.newest import Newest, Pins
 from polyc.errors import UnavailableError
-from polyc.grants import ByReference, Everything, Grant, Inline
+from polyc.grants import ByReference, Grant
 from polyc.limits import ADMISSION_SIZE_BYTES_MAX, QUERY_DEADLINE_S
 from query_plane import admission_wire as wire
-from query_plane.admission import Snapshot
+from query_plane.admission import Snapshot, snapshot_of
 from query_plane.pool import WorkerPool
 from query_plane.trusted import Admitted, Pinned, pinned_of
 from query_plane.wire import DESCRIPTORS_MAX, FORK_ADMITTER, LENGTH
@@ -139,13 +139,7 @@ class AdmitterPool:
     async def snapshot(self, grant: Grant) -> Snapshot:
         """The newest generation, pinned, and the grant's partitions in it."""
         generation = await asyncio.get_running_loop().run_in_executor(self._thread, self._pin)
-        match grant.scope:
-            case Everything():
-                return Snapshot(generation=generation, partitions=None)
-            case Inline(partitions=partitions):
-                return Snapshot(generation=generation, partitions=partitions)
-            case ByReference() as reference:
-                return Snapshot(generation=generation, partitions=await self._partitions(generation, reference))
+        return await snapshot_of(grant, generation, meant=lambda it: self._partitions(generation, it))
 
     async def admit(
         self, snapshot: Snapshot, relations: Mapping[str, list[str] | None], *, deadline_s: float

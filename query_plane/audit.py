@@ -24,7 +24,7 @@ from polyc.errors import IdempotencyConflictError, PolycError, UnavailableError
 from polyc.grants import Grant, Surface
 from polyc.ids import IdSource, uuid7, uuid8, uuid8_bytes
 from polyc.limits import STATEMENT_AUDIT_BYTES_MAX
-from query_plane.ledger import Ledger, Owed
+from query_plane.ledger import Ledger, Owed, unreadable
 
 T = TypeVar("T")
 
@@ -103,8 +103,10 @@ class AuditLog:
     async def recover(self) -> None:
         """Close what processes that are gone left open: as they knew it, else as `unknown`.
 
-        The journal may come up after the edge: then this goes on in the background until it is done.
+        The journal may come up after the edge: then this goes on in the background until it is done. CorruptError,
+        before anything of it is recorded, where what was left cannot be read.
         """
+        await self._in_thread(self._check)
         if not await self._try_recovery():
             self._recovering = asyncio.get_running_loop().create_task(self._recover_later())
 
@@ -192,10 +194,10 @@ class AuditLog:
         An intent that may not be there is appended again, without its text: when it is there, the journal says so by
         refusing other bytes under its append id.
         """
-        if owed.intent is not None:
+        intent, outcome = _promised(owed)
+        if intent is not None:
             with suppress(IdempotencyConflictError):
-                self._append_intent(msgspec.convert(owed.intent, Intent), "")
-        outcome = msgspec.convert(owed.outcome or {"status": "unknown"}, Outcome)
+                self._append_intent(intent, "")
         self._conclude(owed.query_id, owed.partition, outcome)
 
     def _settle_all(self) -> None:
@@ -222,6 +224,11 @@ class AuditLog:
             if await self._try_recovery():
                 return
 
+    def _check(self) -> None:
+        for _, owed in self._ledger.abandoned():
+            for item in owed:
+                _promised(item)
+
     def _recover(self) -> None:
         for path, owed in self._ledger.abandoned():
             for item in owed:
@@ -232,6 +239,15 @@ class AuditLog:
         with suppress(PolycError, OSError):  # the ledger keeps it for the next start
             self._settle_all()
         self._ledger.release()
+
+
+def _promised(owed: Owed) -> tuple[Intent | None, Outcome]:
+    """The intent, where the journal may not have it, and the outcome that a process which is gone still owes."""
+    try:
+        intent = None if owed.intent is None else msgspec.convert(owed.intent, Intent)
+        return intent, msgspec.convert(owed.outcome or {"status": "unknown"}, Outcome)
+    except msgspec.ValidationError:
+        raise unreadable(owed.place) from None
 
 
 def _time(at_us: int) -> datetime:

@@ -10,7 +10,9 @@ The Query plane cannot read the journal, so it must remember by itself what it p
         {"owe": <query id>, "outcome": {…}}                   the outcome is known, the journal was away
         {"close": <query id>}                                 the journal has the outcome
 
-A file whose lock is free belongs to a process that is gone.
+A file whose lock is free belongs to a process that is gone. What cannot be read at its end was never durable and
+promised nothing; what cannot be read before that is a promise we no longer know: CorruptError with the file and the
+line, and the edge does not start until somebody has looked.
 """
 
 import fcntl
@@ -23,6 +25,7 @@ from typing import Any, Final
 import msgspec
 
 from polyc.durable import create_file, make_private_folder, sync_file, sync_folder
+from polyc.errors import CorruptError
 from polyc.ids import IdSource
 
 LINES_MAX: Final = 1 << 20  # that are read of one file
@@ -44,13 +47,15 @@ class Line(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Owed(msgspec.Struct, frozen=True, kw_only=True):
     """A query without a recorded outcome.
 
-    `intent` is None when the journal is known to have it; `outcome` is None when nobody knows it.
+    `intent` is None when the journal is known to have it; `outcome` is None when nobody knows it; `place` is the line
+    that opened it.
     """
 
     query_id: str
     partition: str
     intent: dict[str, Any] | None
     outcome: dict[str, Any] | None
+    place: str = ""
 
 
 _encode: Final = msgspec.json.Encoder().encode
@@ -140,20 +145,44 @@ def edge_id(folder: Path, *, ids: IdSource) -> str:
     return path.read_text(encoding="ascii").strip()
 
 
+def unreadable(place: str) -> CorruptError:
+    """The fault of a line that says nothing we know."""
+    hint = (
+        "look at that file in the data root, then move it out of edge/open and start again; the queries it lists stay "
+        "without an outcome. Whether the journal itself is whole: polyc fsck"
+    )
+    return CorruptError("not a line of the list of open queries", place=place, kind="ledger", hint=hint)
+
+
 def _owed(path: Path) -> Iterator[Owed]:
-    """What a file leaves open; a torn last line was not durable and promised nothing."""
+    """What a file leaves open; CorruptError for a line that cannot be read, with others after it."""
     pending: dict[str, Owed] = {}
-    for i, text in enumerate(path.read_bytes().split(b"\n")):
-        if i >= LINES_MAX:
-            break
-        with suppress(msgspec.DecodeError):
-            _take(pending, _decode(text))
+    torn: str | None = None
+    for number, text in enumerate(path.read_bytes().split(b"\n")[:LINES_MAX], start=1):
+        place = f"edge/open/{path.name}:{number}"
+        line = _line(text)
+        if line is None:
+            torn = torn or (place if text else None)
+        elif torn is not None:
+            raise unreadable(torn)
+        else:
+            _take(pending, line, place=place)
     yield from pending.values()
 
 
-def _take(pending: dict[str, Owed], line: Line) -> None:
+def _line(text: bytes) -> Line | None:
+    try:
+        line = _decode(text)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    says = (line.open if line.partition is not None else None, line.sure, line.owe, line.close)
+    return None if says == (None, None, None, None) else line
+
+
+def _take(pending: dict[str, Owed], line: Line, *, place: str) -> None:
     if line.open is not None and line.partition is not None:
-        pending[line.open] = Owed(query_id=line.open, partition=line.partition, intent=line.intent, outcome=None)
+        owed = Owed(query_id=line.open, partition=line.partition, intent=line.intent, outcome=None, place=place)
+        pending[line.open] = owed
     elif line.close is not None:
         pending.pop(line.close, None)
     elif line.sure in pending:

@@ -6,10 +6,11 @@ import signal
 import subprocess
 import sys
 
+import msgspec
 import pytest
 
 from polyc import grants
-from polyc.errors import PolycError, RefusedError, UnavailableError
+from polyc.errors import CorruptError, PolycError, RefusedError, UnavailableError
 from polyc.grants import ByReference, scope_digest
 from polyc.signing import load_signer
 from query_plane import audit as audit_module
@@ -113,6 +114,35 @@ def test_an_outcome_that_could_never_be_delivered_is_recorded_by_the_next_start(
     for _ in range(2):
         run(second())
         assert journal.outcomes() == [("ok", None)]
+
+
+@pytest.mark.parametrize("kept", [{"intent": {"query_id": 7}}, {"intent": {}}, {"outcome": {"status": "fine"}}])
+def test_an_edge_does_not_start_over_a_promise_it_cannot_read_and_says_which(deployment, kept):
+    """What can be read beside it is recorded by the start that follows once the file was moved away, and not before."""
+    journal = Journal(deployment.journal)
+    journal.fails = {"query_outcome": "before"}
+
+    async def started(sql=None):
+        async with core_of(deployment, journal) as core:
+            if sql is not None:
+                await ask(core, deployment.grant("ada"), sql)
+
+    run(started("SELECT 1"))
+    journal.fails = {}
+    bad = deployment.root.path / "edge" / "open" / "0000.jsonl"
+    line = {"open": "q", "partition": "query-audit-x"} | kept
+    lines = [line] if "intent" in kept else [line, {"owe": "q"} | kept]
+    bad.write_bytes(b"".join(msgspec.json.encode(item) + b"\n" for item in lines))
+    try:
+        with pytest.raises(CorruptError) as caught:
+            run(started())
+    finally:
+        bad.unlink()
+    assert caught.value.place == "edge/open/0000.jsonl:1"
+    assert "polyc fsck" in str(caught.value.hint)
+    assert journal.outcomes() == []
+    run(started())
+    assert journal.outcomes() == [("ok", None)]
 
 
 KILLED_IN_MID_STREAM = """

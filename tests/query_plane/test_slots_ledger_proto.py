@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from polyc.errors import RefusedError
+from polyc.errors import CorruptError, RefusedError
 from polyc.ids import SeededIds
 from query_plane import ledger as ledger_module
 from query_plane.ledger import Ledger, edge_id
@@ -71,6 +71,27 @@ def test_a_torn_last_line_promised_nothing(tmp_path):
         mine = Ledger(tmp_path, ids=SeededIds(f"b{length}"))
         assert [name for name, _, _ in abandoned(mine)] in ([], ["whole"])
         mine.release()
+
+
+@pytest.mark.parametrize("broken", [b'{"open": "q", "par', b"\xff", b"{}", b'{"open": "no partition"}', b"[]", b"\0\0"])
+@pytest.mark.parametrize("line", [1, 2, 3])
+def test_a_line_that_cannot_be_read_is_named_unless_nothing_stands_after_it(tmp_path, broken, line):
+    gone = Ledger(tmp_path, ids=SeededIds("a"))
+    for name in ("one", "two"):
+        gone.open(name, partition="query-audit-x", intent={})
+    (path,) = (tmp_path / "open").glob("*.jsonl")
+    lines = path.read_bytes().splitlines()
+    gone.release()
+    path.write_bytes(b"\n".join([*lines[: line - 1], broken, *lines[line - 1 :]]) + b"\n")
+    mine = Ledger(tmp_path, ids=SeededIds("b"))
+    if line == 3:
+        assert [name for name, _, _ in abandoned(mine)] == ["one", "two"]
+    else:
+        with pytest.raises(CorruptError) as caught:
+            abandoned(mine)
+        assert (caught.value.place, caught.value.kind) == (f"edge/open/{path.name}:{line}", "ledger")
+        assert "move it out of edge/open" in str(caught.value.hint)
+    mine.release()
 
 
 def test_a_ledger_with_nothing_open_leaves_no_file(tmp_path):
