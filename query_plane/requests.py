@@ -5,6 +5,7 @@ from typing import Any, Final
 import msgspec
 from protobuf.wkt.google.protobuf.struct_pb import Value
 
+from polyc import strict_json
 from polyc.errors import RefusedError
 from polyc.limits import QUERY_DEADLINE_S
 from polychrome.query.v1.query_pb import ExecuteRequest
@@ -16,7 +17,7 @@ DEADLINE_HEADER: Final = b"connect-timeout-ms"
 
 _INTEGER_MIN: Final = -(2**63)
 _INTEGER_MAX: Final = 2**64 - 1
-_VALUES_MAX: Final = 100_000  # of all parameters together
+_VALUES_MAX: Final = 100_000  # of a list; the body's size bounds them together
 
 
 class _Body(msgspec.Struct, forbid_unknown_fields=True):
@@ -32,11 +33,14 @@ _decode: Final = msgspec.json.Decoder(_Body).decode
 def from_json(body: bytes, *, headers: dict[bytes, bytes], want: Want) -> Request:
     """The request of a plain JSON body."""
     try:
+        strict_json.decode(body)  # of a member that stands twice somebody before us may have read the other one
         decoded = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except (msgspec.DecodeError, ValueError, RecursionError):
         raise RefusedError(
             'the body is not {"sql": "SELECT …"}', hint="sql is text; parameters and row_limit are optional"
         ) from None
+    if decoded.row_limit is not None and decoded.rowLimit is not None:
+        raise RefusedError("the row limit stands twice", hint="row_limit and rowLimit are one member")
     limit = decoded.row_limit if decoded.row_limit is not None else decoded.rowLimit
     return Request(
         sql=decoded.sql,

@@ -45,6 +45,9 @@ def refusal(sql, **options) -> RefusedError:
         ("SELECT text FROM messages WHERE text LIKE '%DROP TABLE turns;%'", {"messages": ["text"]}),
         ("WITH RECURSIVE t AS (SELECT 1 AS i UNION ALL SELECT i + 1 FROM t WHERE i < 3) FROM t", {}),
         ("SELECT role FROM messages -- ; DROP TABLE x\n;", {"messages": ["role"]}),
+        ("SELECT * FROM turns UNPIVOT (v FOR n IN (status, turn_id))", {"turns": None}),
+        ("SELECT i FROM generate_series(1, 3) g(i)", {}),
+        ("SELECT m.role.upper().lower() FROM messages m", {"messages": ["role"]}),
     ],
 )  # fmt: skip
 def test_a_reading_statement_names_its_relations_and_the_columns_it_could_mean(sql, expected):
