@@ -7,25 +7,28 @@ every spending check are given this same list, so that they judge alike.
 """
 
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
+from facts.receipts import is_public_key
 from facts.trust import ReceiptSigner
+from polyc import strict_json
 from polyc.dataroot import DataRoot
 from polyc.errors import RefusedError
+from polyc.keyring import LogIndex
 from polyc.limits import RECEIPT_SIGNERS_MAX
 
 RECEIPT_SIGNERS_FILE: Final = "receipt-signers.json"
 
 
 class _Row(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    key_id: str
-    algorithm: str
+    key_id: Annotated[str, msgspec.Meta(min_length=1)]
+    algorithm: Literal["EdDSA", "ES256", "ES256K", "eip712"]
     public_key: str
-    resource_prefix: str
-    valid_from_index: int = 0
-    revoked_at_index: int | None = None
+    resource_prefix: Annotated[str, msgspec.Meta(min_length=1)]
+    valid_from_index: LogIndex = 0
+    revoked_at_index: LogIndex | None = None
 
 
 def load_receipt_signers(root: DataRoot) -> tuple[ReceiptSigner, ...]:
@@ -40,10 +43,10 @@ def _load(file: Path) -> tuple[ReceiptSigner, ...]:
             f"{file.name} can be written by others", code="failed_precondition", hint=f"chmod 600 {file}"
         )
     try:
-        rows = msgspec.json.decode(file.read_bytes(), type=list[_Row])
+        rows = msgspec.convert(strict_json.decode(file.read_bytes()), list[_Row])
         if len(rows) > RECEIPT_SIGNERS_MAX:
             raise RefusedError(f"{file.name} lists too many signers", code="failed_precondition")
-        return tuple(
+        signers = tuple(
             ReceiptSigner(
                 key_id=row.key_id,
                 algorithm=row.algorithm,
@@ -54,5 +57,11 @@ def _load(file: Path) -> tuple[ReceiptSigner, ...]:
             )
             for row in rows
         )
-    except (msgspec.DecodeError, ValueError):
+    except (msgspec.ValidationError, ValueError):
         raise RefusedError(f"{file.name} does not fit", code="failed_precondition") from None
+    for number, signer in enumerate(signers, start=1):
+        if not is_public_key(signer.algorithm, signer.public_key):
+            raise RefusedError(
+                f"{file.name}: the public key of signer {number} is none of its algorithm", code="failed_precondition"
+            )
+    return signers

@@ -36,6 +36,8 @@ Outcome = Literal[
 ]  # fmt: skip
 NETWORK: Final = re.compile(r"[-a-z0-9]{3,8}:[-_a-zA-Z0-9]{1,32}")  # CAIP-2
 CALENDAR_END_S: Final = 253_402_300_800  # seconds from 1970 to the year 10000, which no table can hold
+# A segment of a path that is none (RFC 3986 §3.3): one or two dots, also percent-encoded, between slashes of any kind.
+DOTS: Final = re.compile(r"[/\\](\.|%2e){1,2}([/\\?#]|$)", re.IGNORECASE)
 HEX: Final = re.compile(r"0[xX][0-9a-fA-F]+")
 
 
@@ -140,10 +142,12 @@ def _authorised(receipt: Receipt, signer: ReceiptSigner) -> Receipt:
 def covers(prefix: str, resource: str) -> bool:
     """Whether a resource lies under a prefix; a prefix ends at a border of the URL, never within a name.
 
+    A path with `.` or `..` in it, however written, lies nowhere: what it leads to need not be under the prefix.
+
     >>> covers("https://api.example", "https://api.example/data?x=1"), covers("https://api.example", "https://api.example.evil/")
     (True, False)
     """
-    if not prefix or not resource.startswith(prefix):
+    if not prefix or not resource.startswith(prefix) or DOTS.search(resource.partition("?")[0]):
         return False
     rest = resource[len(prefix) :]
     return not rest or prefix.endswith("/") or rest[0] in "/?#"
@@ -236,6 +240,20 @@ def _check_ecdsa(curve: ec.EllipticCurve) -> Callable[[bytes, bytes, bytes], boo
         return True
 
     return check
+
+
+def is_public_key(algorithm: str, public_key: bytes) -> bool:
+    """Whether bytes are a public key of this algorithm; of `eip712`, an account's address."""
+    try:
+        if algorithm == "EdDSA":
+            Ed25519PublicKey.from_public_bytes(public_key)
+        elif algorithm in _CURVES:
+            ec.EllipticCurvePublicKey.from_encoded_point(_CURVES[algorithm][1], public_key)
+        else:
+            return algorithm == "eip712" and len(public_key) == 20
+    except ValueError:
+        return False
+    return True
 
 
 def _is_key(jwk: object, algorithm: str, public_key: bytes) -> bool:

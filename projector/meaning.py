@@ -47,7 +47,14 @@ def trust_digest(trust: Trust, *, size: int) -> str:
         if key.from_index < size
     )
     signers = sorted(
-        [s.key_id, s.algorithm, s.public_key.hex(), s.resource_prefix, s.valid_from_index, s.revoked_at_index or -1]
+        [
+            s.key_id,
+            s.algorithm,
+            s.public_key.hex(),
+            s.resource_prefix,
+            s.valid_from_index,
+            -1 if s.revoked_at_index is None else s.revoked_at_index,
+        ]
         for s in trust.receipt_signers
     )
     return hashlib.sha256(canonical.encode([keys, signers])).hexdigest()
