@@ -14,6 +14,7 @@ from connectrpc.errors import ConnectError
 from connectrpc.request import RequestContext
 from protobuf import Oneof
 
+from polyc import strict_json
 from polyc.errors import PolycError
 from polychrome.query.v1 import query_pb as pb
 from polychrome.query.v1.query_connect import QueryService
@@ -46,7 +47,8 @@ class SplicingCodec:
         return message.text if isinstance(message, Spliced) else bytes(self._json.encode(message))
 
     def decode(self, data: bytes | bytearray, message_class: Any) -> Any:
-        """The message of a JSON text."""
+        """The message of a JSON text; ValueError, also for one that has a member twice."""
+        strict_json.decode(bytes(data))
         return self._json.decode(data, message_class)
 
 

@@ -71,6 +71,27 @@ def test_the_generated_client_gets_code_message_and_hint(edge):
     assert caught.value.code.value == "unauthenticated"
 
 
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        (b'{"sql":"SELECT 1"}', None),
+        (b'{"sql":"SELECT 1","sql":"SELECT 2"}', "invalid_argument"),
+        (b'{"sql":"SELECT $a","parameters":{"a":1,"a":2}}', "invalid_argument"),
+        (b"[]", "invalid_argument"),
+        (b"\xff", "invalid_argument"),
+    ],
+)
+def test_a_json_message_can_be_read_in_one_way(edge, text, code):
+    response = httpx.post(
+        edge.url + EXECUTE,
+        content=struct.pack(">BI", 0, len(text)) + text,
+        headers=bearer(edge) | {"content-type": "application/connect+json", "connect-protocol-version": "1"},
+    )
+    last = response.content[response.content.rindex(b"\x02\x00\x00") + 5 :]
+    assert json.loads(last).get("error", {}).get("code") == code
+    assert b"SELECT" not in last
+
+
 def test_parameters_and_limits_travel_in_the_message(edge):
     client = QueryServiceClientSync(edge.url)
     request = ExecuteRequest.from_json('{"sql":"SELECT $a AS a FROM range(9)","parameters":{"a":7},"row_limit":2}')
