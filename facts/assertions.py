@@ -1,7 +1,7 @@
 """The user tier: `assertions` and `session_tags`, each row in its last state (query-language.md).
 
-What no person wrote starts as `candidate`, whatever it says of itself, and an outcome that a person decided is not
-resurrected by a later automated write.
+What no person wrote starts as `candidate`, whatever it says of itself: a person's is what Control signs as a person's.
+A claim that a person wrote or decided is not changed by a later automated write, neither its state nor its words.
 """
 
 from datetime import datetime
@@ -23,20 +23,21 @@ class Assertions(msgspec.Struct):
     claims: dict[str, Row] = {}
     tags: dict[str, Row] = {}
 
-    def claim(self, event: Assertion, position: int, at: datetime) -> None:
-        """Take a claim, or a judgment of one."""
-        state: str = event.state
+    def claim(self, event: Assertion, position: int, at: datetime, *, by_person: bool) -> str | None:
+        """Take a claim, or a judgment of one; the kind of anomaly when it changes nothing."""
         known = self.claims.get(event.assertion_id)
-        if event.author_kind != "person":
-            judged = known is not None and known[7] in JUDGED
-            state = known[7] if judged and known is not None else "candidate"
+        if known is not None and not by_person and (known[7] in JUDGED or known[8] == "person"):
+            return "settled_by_a_person"
+        state = event.state if by_person else "candidate"
         kind, text, target = event.kind, event.text, event.target_message_id
         if known is not None:
             text = known[9] if text is None else text
             target = known[10] if target is None else target
-        author = event.author_kind if known is None else known[8]
+        spoken = "agent" if event.author_kind == "person" and not by_person else event.author_kind
+        author = spoken if known is None else known[8]
         place = (self.partition, self.incarnation, position, None, at)
         self.claims[event.assertion_id] = (*place, event.assertion_id, kind, state, author, text, target)
+        return None
 
     def tag(self, event: SessionTag, position: int, at: datetime) -> None:
         """Put a tag on or take it off."""

@@ -14,6 +14,7 @@ from facts.intake import utc
 from facts.place import Place
 from facts.receipts import canonical_account
 from facts.registry import base_units
+from facts.turns import partition_of
 
 AMOUNT_OF_BUDGET, AMOUNT_OF_RESERVATION, STATUS = 8, 7, 10
 
@@ -57,8 +58,7 @@ class Budgets(msgspec.Struct):
             return "repeated_reservation"
         if base_units(event.amount_base_units) is None:
             return "amount_malformed"
-        conversation = event.conversation_id
-        partition = conversation if conversation.startswith("conv-") else f"conv-{conversation}"
+        partition = partition_of(event.conversation_id)
         self.reservations[event.reservation_id] = (
             *place.row,
             event.reservation_id,

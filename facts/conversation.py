@@ -177,7 +177,10 @@ class ConversationFold:
         self.state.notices.notice(event, record.position, self.intake.at)
 
     def _claimed(self, event: Assertion, record: Record) -> None:
-        self.state.assertions.claim(event, record.position, self.intake.at)
+        role = self._trust.keys.role_at(record.key_id, record.index)
+        by_person = event.author_kind == "person" and role == "control"
+        if kind := self.state.assertions.claim(event, record.position, self.intake.at, by_person=by_person):
+            self.intake.count(kind, record)
 
     def _tagged(self, event: SessionTag, record: Record) -> None:
         self.state.assertions.tag(event, record.position, self.intake.at)

@@ -105,7 +105,7 @@ class Turns(msgspec.Struct):
         `happened_at` is when the turn began or ended: as the event says, and of a live one that does not, when it
         was recorded.
         """
-        if event.turn.conversation_id not in (partition, partition.removeprefix("conv-")):
+        if partition_of(event.turn.conversation_id) != partition:
             return "foreign_marker"
         if not event.turn.turn_id:
             return "unnamed_turn"
@@ -210,6 +210,15 @@ class Turns(msgspec.Struct):
                 )
             )
         return rows
+
+
+def partition_of(conversation_id: str) -> str:
+    """The partition of a conversation, which events name with or without its prefix.
+
+    >>> partition_of("a"), partition_of("conv-a")
+    ('conv-a', 'conv-a')
+    """
+    return conversation_id if conversation_id.startswith("conv-") else f"conv-{conversation_id}"
 
 
 def elapsed_ms(since: datetime, until: datetime) -> int:

@@ -1,5 +1,7 @@
 """`sessions`, `session_links`, participation, the user tier: what a conversation says of itself."""
 
+import pytest
+
 from facts import events as e
 from tests.facts.journal import Journal, anomalies, at, column
 
@@ -91,6 +93,29 @@ def test_what_no_person_wrote_starts_as_a_candidate():
     rows = journal.rows()
     assert column(rows, "assertions", "state") == ["rejected"]
     assert column(rows, "assertions", "text") == ["sure"]
+
+
+@pytest.mark.parametrize("state", ["active", "accepted", "rejected", "deferred", "deleted"])
+def test_no_automated_write_puts_words_into_a_persons_claim(state):
+    journal = Journal().open().add(claim("active", "person", text="so it is"), by="control")
+    journal.add(claim(state, "person"), by="control")
+    for author in ("agent", "rule"):
+        journal.add(claim("active", author, text="it is not", target_message_id="m"), by="harness")
+    (row,) = journal.rows()["assertions"]
+    assert row[7:] == (state, "person", "so it is", None)
+    assert anomalies(journal.rows()) == {("settled_by_a_person", "assertion"): 2}
+
+
+def test_a_harness_does_not_speak_as_a_person():
+    journal = Journal().open().add(claim("accepted", "person", text="sure"), by="harness")
+    assert [row[7:9] for row in journal.rows()["assertions"]] == [("candidate", "agent")]
+    journal.add(claim("accepted", "person"), by="control").add(claim("deleted", "person"), by="harness")
+    assert [row[7:9] for row in journal.rows()["assertions"]] == [("accepted", "agent")]
+
+
+def test_what_an_automated_write_claimed_another_one_may_change():
+    journal = Journal().open().add(claim("active", "rule", text="a"), claim("active", "agent", text="b"), by="harness")
+    assert [row[7:10] for row in journal.rows()["assertions"]] == [("candidate", "rule", "b")]
 
 
 def test_a_tag_is_on_until_it_is_taken_off():

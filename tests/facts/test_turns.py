@@ -73,6 +73,24 @@ def test_markers_of_another_conversation_prove_nothing():
     assert anomalies(rows)["foreign_marker", "turn_start"] == 1
 
 
+@pytest.mark.parametrize(
+    ("partition", "conversation", "counts"),
+    [
+        ("conv-a", "a", True),
+        ("conv-a", "conv-a", True),
+        ("conv-conv-a", "conv-conv-a", True),
+        ("conv-conv-a", "conv-a", False),
+        ("conv-a", "A", False),
+        ("conv-a", "conv-conv-a", False),
+    ],
+)
+def test_a_conversation_is_named_with_or_without_its_prefix_and_never_as_another_one(partition, conversation, counts):
+    journal = (
+        Journal(partition).open().start(conversation=conversation or "conv-").end(conversation=conversation or "conv-")
+    )
+    assert len(journal.rows()["turns"]) == counts
+
+
 @pytest.mark.parametrize("role", ["harness", "edge", "importer", "query", "nobody"])
 def test_only_control_marks_the_turns_of_a_live_conversation(role):
     assert Journal().open().start(by=role).say().end().rows()["messages"] == []
