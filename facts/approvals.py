@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from facts.call_ids import qualified, renumbered
+from facts.call_ids import Names, Said, qualified
 from facts.events import ApprovalDecided, ApprovalRequested
 from facts.fold import Row
 from facts.intake import utc
@@ -47,15 +47,11 @@ class Approvals(msgspec.Struct):
     partition: str
     requests: list[Request] = []
     by_call: dict[str, list[int]] = {}  # native id -> its requests
-    repeated: dict[str, bool] = {}
 
     def request(self, event: ApprovalRequested, place: Row) -> None:
         """Take a request of an open turn."""
         if event.request_id:
-            places = self.by_call.setdefault(event.request_id, [])
-            places.append(len(self.requests))
-            if len(places) > 1:
-                self.repeated[event.request_id] = True
+            self.by_call.setdefault(event.request_id, []).append(len(self.requests))
         requested_at = utc(event.occurred_at) or place[AT]
         self.requests.append(Request(place, event.request_id, event.tool_name, requested_at, utc(event.expires_at)))
 
@@ -88,21 +84,22 @@ class Approvals(msgspec.Struct):
             state = "used_before" if request.paid else request.outcome or "undecided"
         return None, state
 
-    def call_id(self, native: str, turn: str, *, request: int | None, shown: Mapping[int, str]) -> str | None:
-        """The id that a payment of this call shows: its request's, or that of the call's first request in the turn.
+    def call_id(self, native: str, turn: str, *, request: int | None, names: Names) -> str | None:
+        """The id that a payment of this call shows: its request's, or that of the call's first use in the turn."""
+        first = names.first.get((native, turn), qualified(self.partition, native))
+        return first if request is None else names.by_position.get(self.requests[request].place[POSITION], first)
 
-        `shown` gives the ids of the rows of `approvals` by position.
-        """
-        places = [request] if request is not None else self.by_call.get(native, [])
-        for place in places:
-            row = self.requests[place].place
-            if row[TURN] == turn and row[POSITION] in shown:
-                return shown[row[POSITION]]
-        return qualified(self.partition, native)
+    def said(self, committed: Mapping[str, End]) -> list[Said]:
+        """For which calls committed turns ask for approval."""
+        return [
+            Said(request.place[POSITION], request.place[TURN], request.native, "request")
+            for request in self.requests
+            if request.native and request.place[TURN] in committed
+        ]
 
     def rows(self, committed: Mapping[str, End]) -> list[Row]:
-        """One row a request of a committed turn."""
-        rows: list[Row] = [
+        """One row a request of a committed turn, ids of repeats not yet told apart."""
+        return [
             (
                 *request.place,
                 qualified(self.partition, request.native),
@@ -117,4 +114,3 @@ class Approvals(msgspec.Struct):
             for request in self.requests
             if request.place[TURN] in committed
         ]
-        return renumbered(rows, committed=committed, repeated=self.repeated, id_column=REQUEST_ID, native_column=NATIVE)

@@ -154,7 +154,7 @@ TOOL_CALLS: Final = Table(
     ),
     columns=(
         *TURN_PLACE,
-        text("tool_call_id", _ID_RULE + "; the n-th result belongs to the n-th call of a native id"),
+        text("tool_call_id", _ID_RULE + "; a result bears its call's"),
         text("message_id", "the message that carries it"),
         word("block_type", "`call` or `result`"),
         word("name", "the tool's name"),

@@ -12,6 +12,7 @@ import msgspec
 
 from facts.anomalies import Anomalies
 from facts.assertions import Assertions
+from facts.call_ids import Names, named, renamed
 from facts.events import (
     Assertion,
     ConversationOpened,
@@ -38,7 +39,7 @@ from facts.participation import Participation
 from facts.refusals import Refusals
 from facts.sessions import Sessions
 from facts.superseding import Superseding
-from facts.tool_calls import ToolCalls, files_of
+from facts.tool_calls import TOOL_CALL_ID, ToolCalls, files_of
 from facts.trust import Trust
 from facts.turns import Keep, edge_event, harness_event
 from polyc.entry import Record
@@ -224,8 +225,9 @@ class ConversationFold:
         name = state.standing.incarnation.hex()
         messages, blocks, withheld = state.messages.rows(turns, state.superseding)
         model_calls, usage, boundaries = state.model_calls.rows(turns)
-        tool_calls = state.tool_calls.rows(turns, state.superseding)
-        approvals, payments, verdicts = state.judgement.rows()
+        names = self._call_names(state)
+        tool_calls = renamed(state.tool_calls.rows(turns, state.superseding), names, id_column=TOOL_CALL_ID)
+        approvals, payments, verdicts = state.judgement.rows(names)
         assertions, tags = state.assertions.rows()
         origin, superseded = state.sessions.origin, state.superseding.turns
         return {
@@ -252,6 +254,16 @@ class ConversationFold:
             "persona_participation": state.participation.rows(),
             "anomalies": state.anomalies.rows(self._partition, name),
         }
+
+    def _call_names(self, state: Conversation) -> Names:
+        """The ids of calls that cannot go by their native id alone: it repeats, or somebody was asked about it."""
+        committed = self.turns.committed
+        asked = state.judgement.approvals.by_call
+        natives = state.tool_calls.repeated.keys() | asked.keys()
+        if not natives:
+            return Names({}, {})
+        said = state.tool_calls.said(natives, committed) + state.judgement.approvals.said(committed)
+        return named(said, partition=self._partition, committed=committed)
 
     def snapshot(self) -> bytes:
         """The fold's state; an optimisation, never evidence."""

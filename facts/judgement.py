@@ -8,12 +8,13 @@ from typing import Any, Final
 import msgspec
 
 from facts.approvals import REQUEST_ID, Approvals
+from facts.call_ids import Names, renamed
 from facts.events import ApprovalDecided, ApprovalRequested, Marker, PaymentReceipt, PaymentRequired
 from facts.fold import Row
 from facts.intake import Intake, utc
 from facts.settlement import Settlement
 from facts.trust import ReceiptSigner
-from facts.turns import Turns
+from facts.turns import TURN, Turns
 from polyc.entry import Record
 from polyc.vocabulary import BY_KIND
 
@@ -71,15 +72,14 @@ class Judgement(msgspec.Struct):
     ) -> None:
         self.payments.judge(event, place, index=index, inside=inside, approvals=self.approvals, signers=signers)
 
-    def rows(self) -> tuple[list[Row], list[Row], list[Row]]:
+    def rows(self, names: Names) -> tuple[list[Row], list[Row], list[Row]]:
         """The rows of `approvals`, `payments` and `settlement_verdicts` in committed turns."""
         if not (self.approvals.requests or self.payments.verdicts):
             return [], [], []
         committed = self.turns.committed
-        approvals = self.approvals.rows(committed)
-        shown = {row[2]: row[REQUEST_ID] for row in approvals}
+        approvals = renamed(self.approvals.rows(committed), names, id_column=REQUEST_ID)
         call_ids = [
-            self.approvals.call_id(verdict.native, verdict.place[3], request=verdict.request, shown=shown)
+            self.approvals.call_id(verdict.native, verdict.place[TURN], request=verdict.request, names=names)
             for verdict in self.payments.verdicts
         ]
         payments, verdicts = self.payments.rows(committed, call_ids=call_ids)

@@ -10,7 +10,7 @@ from facts.trust import Trust
 
 # Changes whenever the rows of any log could change: snapshots and artifacts of another version are rebuilt. Where the
 # extra for EIP-712 receipts is installed, verdicts are others than where it is not.
-FOLD_VERSION: Final = "5+eip712" if eip712.available() else "5"
+FOLD_VERSION: Final = "6+eip712" if eip712.available() else "6"
 
 
 def open_fold(partition: str, trust: Trust) -> Fold:

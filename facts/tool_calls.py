@@ -4,17 +4,18 @@ A call and its result are two rows that share a qualified id; nothing is cut. A 
 named; the table claims nothing about the disk.
 """
 
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from posixpath import normpath
 
 import msgspec
 
-from facts.call_ids import qualified, renumbered
+from facts.call_ids import Said, qualified
 from facts.events import ToolCall, ToolResult
 from facts.fold import Row
 from facts.intake import utc
 from facts.superseding import Superseding
-from facts.turns import TURN, Turns
+from facts.turns import TURN, End, Turns
 
 # Places of columns in a row of `tool_calls`, for the folds that read rows.
 POSITION, TOOL_CALL_ID, MESSAGE_ID, BLOCK_TYPE, ACTION, PATH, OCCURRED_AT = 2, 5, 6, 7, 10, 13, 17
@@ -125,24 +126,19 @@ class ToolCalls(msgspec.Struct):
         return 1 if use is None else max(1, use.calls)
 
     def rows(self, turns: Turns, superseding: Superseding) -> list[Row]:
-        """The rows of `tool_calls` in committed turns."""
+        """The rows of `tool_calls` in committed turns, ids of repeats not yet told apart (`facts.call_ids`)."""
         rows = turns.shown(self.entries)
         if superseding.messages or superseding.turns:
             rows = [_marked(row, superseding) for row in rows]
-        if self.repeated:
-            calls = self._renumbered("call", rows, turns)
-            results = self._renumbered("result", rows, turns)
-            rows = sorted(calls + results, key=lambda row: row[POSITION])
         return rows
 
-    def _renumbered(self, block_type: str, rows: list[Row], turns: Turns) -> list[Row]:
-        return renumbered(
-            [row for row in rows if row[BLOCK_TYPE] == block_type],
-            committed=turns.committed,
-            repeated=self.repeated,
-            id_column=TOOL_CALL_ID,
-            native_column=NATIVE,
-        )
+    def said(self, natives: Collection[str], committed: Mapping[str, End]) -> list[Said]:
+        """What committed turns say of calls with these native ids."""
+        return [
+            Said(row[POSITION], row[TURN], row[NATIVE], row[BLOCK_TYPE])
+            for row in self.entries
+            if row[NATIVE] in natives and row[TURN] in committed
+        ]
 
 
 def _marked(row: Row, superseding: Superseding) -> Row:

@@ -115,16 +115,37 @@ class Oracle:
         return rows
 
     def tool_calls(self):
-        return sorted(self.numbered(19, "call") + self.numbered(20, "result"))
+        named = self.named()
+        kinds = {19: "call", 20: "result"}
+        return sorted(
+            (position, turn, named[position], kinds[code])
+            for code in kinds
+            for position, turn, _ in self.committed(code)
+        )
 
-    def numbered(self, code, kind):
-        found = sorted(self.committed(code), key=lambda item: (self.ended[item[1]], item[0]))
-        rows, uses = [], {}
-        for position, turn, body in found:
-            native = body["tool_call_id"]
-            uses[native] = uses.get(native, 0) + 1
-            rows.append((position, turn, self.name(native, uses[native]), kind))
-        return rows
+    def requests(self):
+        named = self.named()
+        return [(position, named[position]) for position, _, _ in self.committed(32)]
+
+    def named(self):
+        """Which use of its native id each call, result and request is of: one list of uses, searched anew each time."""
+        found = [
+            (self.ended[turn], code != 19, position, turn, code, body.get("tool_call_id") or body["request_id"])
+            for code in (19, 20, 32)
+            for position, turn, body in self.committed(code)
+        ]
+        uses, names = [], {}  # a use: native id, number, turn, what was said of it
+        for _, _, position, turn, code, native in sorted(found):
+            mine = [use for use in uses if use[0] == native]
+            fitting = [use for use in mine if code != 19 and use[2] == turn and code not in use[3]]
+            earlier = [use for use in mine if code == 20 and use[2] != turn and 19 in use[3] and 20 not in use[3]]
+            use = (fitting or earlier or [None])[0]
+            if use is None:
+                use = (native, len(mine) + 1, turn, set())
+                uses.append(use)
+            use[3].add(code)
+            names[position] = self.name(native, use[1])
+        return names
 
     def name(self, native, number):
         return f"{self.partition}:{native}" + (f"#{number}" if number > 1 else "")

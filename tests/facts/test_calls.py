@@ -5,6 +5,7 @@ import pytest
 from facts import events as e
 from facts.tool_calls import normalised
 from tests.facts.journal import Journal, at, column
+from tests.facts.warehouse import warehouse
 
 
 def used(journal, call_id="c1", turn="t1", **tokens):
@@ -73,6 +74,38 @@ def test_the_nth_result_belongs_to_the_nth_call():
 def test_a_result_may_come_in_a_later_turn():
     rows = Journal().open().start().call("x").end().start("t2").result("x", "t2").end("t2").rows()
     assert column(rows, "tool_calls", "tool_call_id") == ["conv-a:x", "conv-a:x"]
+
+
+UNANSWERED = """SELECT c.name, c.turn_id, c.position FROM tool_calls c
+LEFT JOIN (SELECT tool_call_id FROM tool_calls WHERE block_type = 'result') r ON r.tool_call_id = c.tool_call_id
+WHERE c.block_type = 'call' AND r.tool_call_id IS NULL ORDER BY c.position DESC"""
+
+
+def test_a_result_is_of_its_own_turns_call_where_that_turn_has_one():
+    """Some providers count calls anew in every turn: the one that was interrupted is the one without a result."""
+    journal = Journal().open().start("t1").call("call_1", "t1", name="Bash").end("t1", status="cancelled")
+    journal.start("t2").call("call_1", "t2", name="Read").result("call_1", "t2").end("t2")
+    rows = journal.rows()
+    assert column(rows, "tool_calls", "tool_call_id") == ["conv-a:call_1", "conv-a:call_1#2", "conv-a:call_1#2"]
+    assert warehouse(rows).execute(UNANSWERED).fetchall() == [("Bash", "t1", 3)]
+    later = journal.start("t3").result("call_1", "t3").end("t3").rows()
+    assert warehouse(later).execute(UNANSWERED).fetchall() == []
+    assert later["tool_calls"][:3] == rows["tool_calls"]
+
+
+def test_a_result_of_no_call_we_know_is_of_a_call_of_its_own():
+    journal = Journal().open().start("t1").result("x", "t1").end("t1")
+    rows = journal.start("t2").call("x", "t2").result("x", "t2").result("x", "t2").end("t2").rows()
+    assert column(rows, "tool_calls", "tool_call_id") == ["conv-a:x", "conv-a:x#2", "conv-a:x#2", "conv-a:x#3"]
+
+
+def test_thousands_of_uses_of_one_id_are_told_apart():
+    journal = Journal().open().start("t1")
+    for _ in range(3000):
+        journal.call("x", "t1").result("x", "t1")
+    ids = column(journal.end("t1").rows(), "tool_calls", "tool_call_id")
+    assert ids[:4] == ["conv-a:x", "conv-a:x", "conv-a:x#2", "conv-a:x#2"]
+    assert ids[-1] == ids[-2] == "conv-a:x#3000"
 
 
 def test_a_call_of_an_unfinished_turn_renames_nothing():

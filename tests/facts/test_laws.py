@@ -31,6 +31,8 @@ def assert_equals_oracle(journal):
     assert seen(rows, "usage", "call_id", "input_tokens") == oracle.usage()
     assert seen(rows, "tool_calls", "tool_call_id", "block_type") == oracle.tool_calls()
     assert seen(rows, "approvals", "outcome") == oracle.approvals()
+    asked = zip(column(rows, "approvals", "position"), column(rows, "approvals", "request_id"), strict=True)
+    assert list(asked) == oracle.requests()
     assert column(rows, "refusals", "position") == oracle.refusals()
 
 

@@ -7,7 +7,7 @@ import pytest
 from facts import events as e
 from facts.catalog import TABLES
 from facts.payments import settled_total
-from tests.facts.journal import NOON, anomalies, at, column
+from tests.facts.journal import NOON, Journal, anomalies, at, column
 from tests.facts.payment import (
     ED,
     ISSUED_AT,
@@ -26,6 +26,7 @@ from tests.facts.payment import (
     signer,
     trust,
 )
+from tests.facts.warehouse import warehouse
 
 
 def verdicts(journal, by=None):
@@ -138,7 +139,6 @@ def test_an_amount_that_is_not_plain_digits_settles_nothing(amount):
 @pytest.mark.parametrize(("amount", "value"), [("0", 0), ("00010000", 10_000), ("9" * 38, 10**38 - 1)])
 def test_amounts_are_exact_from_the_receipt_to_the_engine(amount, value):
     from facts.payments import settled_total
-    from tests.facts.warehouse import warehouse
 
     journal = paid(paying(amount_base_units=amount), jws())
     rows = journal.end().rows(trust())
@@ -222,6 +222,25 @@ def test_approvals_and_payments_of_a_repeated_call_id_join():
     rows = paid(again, jws(claims(transaction="0xAA02"))).end().rows(trust())
     assert column(rows, "approvals", "request_id") == ["conv-a:x", "conv-a:x#2"]
     assert column(rows, "payments", "tool_call_id") == ["conv-a:x", "conv-a:x#2"]
+
+
+def test_a_payment_an_approval_and_their_call_share_an_id_though_an_earlier_call_that_bore_it_needed_neither():
+    journal = Journal().open().start("t0").call("x", "t0", name="Read").result("x", "t0").end("t0")
+    journal.intend("t1", "d1", persona_id="ada").start("t1")
+    decided(requested(asked(journal)))  # the request may be on record before the call that it is about
+    rows = paid(journal.call("x", "t1", name="pay"), jws()).end("t1").rows(trust())
+    assert column(rows, "tool_calls", "tool_call_id") == ["conv-a:x", "conv-a:x", "conv-a:x#2"]
+    assert column(rows, "approvals", "request_id") == ["conv-a:x#2"]
+    assert column(rows, "payments", "tool_call_id") == column(rows, "settlement_verdicts", "tool_call_id")
+    joined = """SELECT c.name, a.outcome, p.reference FROM tool_calls c
+        JOIN approvals a ON a.request_id = c.tool_call_id JOIN payments p ON p.tool_call_id = c.tool_call_id"""
+    assert warehouse(rows).execute(joined).fetchall() == [("pay", "approved", "0xAA01")]
+
+
+def test_a_receipt_that_no_approval_covers_shows_its_own_turns_call():
+    journal = Journal().open().start("t0").call("x", "t0").end("t0").intend("t1", "d1").start("t1").call("x", "t1")
+    rows = paid(asked(journal), jws()).end("t1").rows(trust())
+    assert column(rows, "settlement_verdicts", "tool_call_id") == ["conv-a:x#2"]
 
 
 A, B = "https://api.example/a", "https://api.example/b"
