@@ -5,6 +5,7 @@ take minutes. They go through the journal's door like any others: signed, chaine
 """
 
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,11 +13,14 @@ from bench.deployment import embedded
 from polyc.appending import Head, SignedAppend, sign_append
 from polyc.cli.deployment import Deployment
 from polyc.entry import genesis
+from polyc.errors import RefusedError
 from polyc.ids import uuid7_bytes
 from polyc.signing import Signer, load_signer
 from tests.support.conversations import conversation, partition_of
 
 GROUP = 64  # conversations of one commit
+PATIENCE = 100  # how often a group is offered again when the journal says that too many conversations are being opened
+PAUSE_S = 0.1
 WORDS = 60
 
 
@@ -34,11 +38,25 @@ def fill(deployment: Deployment, conversations: int, *, turns: int | None = None
     for signed in _signed(deployment, signer, range(first, conversations), turns=turns, calls=calls):
         group.append(signed)
         if len(group) == GROUP:
-            deployment.journal.append_many(group)
+            _append(deployment, group)
             group = []
     if group:
-        deployment.journal.append_many(group)
+        _append(deployment, group)
     return deployment.journal.size() - before
+
+
+def _append(deployment: Deployment, group: list[SignedAppend]) -> None:
+    """Append the group at the pace the journal allows: what of it was taken already is recognised, and taken once."""
+    for _ in range(PATIENCE):
+        try:
+            deployment.journal.append_many(group)
+        except RefusedError as error:
+            if error.code != "resource_exhausted":
+                raise
+            time.sleep(PAUSE_S)
+        else:
+            return
+    raise AssertionError("the journal opens no more conversations")
 
 
 def _signed(
