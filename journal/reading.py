@@ -176,7 +176,8 @@ class SqliteReader:
                 return
             query = "SELECT max(position) FROM append WHERE pid = ? AND position <= ?"
             first = row(connection, query, (found[0], from_position))[0]
-        yield from self._appends(found[0], (first or 1) - 1, through_index + 1)
+            chunk = _rows_of(connection, found[0], (first or 1) - 1, through_index + 1)
+        yield from self._appends(found[0], chunk, through_index + 1)
 
     def read_all_stored(self, *, from_index: int, to_index: int | None = None) -> Iterator[Stored]:
         """The same for the log in its order."""
@@ -246,8 +247,9 @@ class SqliteReader:
                 return
             pid, head = found
             walk = self._chain_of(connection, pid, head, position=from_position)
-        bound = head.last_index + 1 if through_index is None else min(through_index, head.last_index) + 1
-        for stored in self._appends(pid, walk.position, bound):
+            bound = head.last_index + 1 if through_index is None else min(through_index, head.last_index) + 1
+            chunk = _rows_of(connection, pid, walk.position, bound)
+        for stored in self._appends(pid, chunk, bound):
             yield walk, stored, slice(max(from_position - stored.position, 0), bound - stored.index)
         if bound == head.last_index + 1:
             _check_end(walk, head)
@@ -263,12 +265,20 @@ class SqliteReader:
                     chains[pid] = self._chain_of(connection, pid, head, position=stored.position)
             yield chains[pid], stored, part
 
-    def _appends(self, pid: int, after: int, bound: int) -> Iterator[Stored]:
-        """The appends of an incarnation that begin behind a position and below an index."""
-        while chunk := self._chunk(_ROWS, (pid, after, bound, READ_CHUNK_ROWS_MAX)):
+    def _appends(self, pid: int, chunk: list[Any], bound: int) -> Iterator[Stored]:
+        """The appends of an incarnation from this chunk of them on, as far as they begin below an index.
+
+        Whoever opens an append finds a false count, so one that says it reaches the bound is the last: no statement
+        is spent on finding nothing, which a replay of many short conversations would do for each.
+        """
+        while chunk:
             for columns in chunk:
                 yield Stored(*columns)
-            after = chunk[-1][1]
+            index, position, count = chunk[-1][:3]
+            if index + count >= bound:
+                return
+            with self._connections.borrow() as connection:
+                chunk = _rows_of(connection, pid, position, bound)
 
     def _log(self, from_index: int, to_index: int | None) -> Iterator[tuple[int, PartitionHead, Stored, slice]]:
         """The appends of a range of the log without a gap, and the part of each that lies in the range."""
@@ -277,7 +287,8 @@ class SqliteReader:
             first = row(connection, "SELECT max(idx) FROM append WHERE idx <= ?", (from_index,))[0]
         at = first or 0
         while from_index < bound and at < bound:
-            chunk = self._chunk(_ALL, (at, bound, READ_CHUNK_ROWS_MAX))
+            with self._connections.borrow() as connection:
+                chunk = _chunk(connection, _ALL, (at, bound, READ_CHUNK_ROWS_MAX))
             if not chunk:
                 raise CorruptError("entry is missing", place=f"index {at}", kind="gap")
             for name, incarnation, pid, *columns in chunk:
@@ -287,20 +298,6 @@ class SqliteReader:
                 part = slice(max(from_index - at, 0), bound - at)
                 yield pid, PartitionHead(name, incarnation, 0, b"", 0, 0), stored, part
                 at += stored.count
-
-    def _chunk(self, query: str, bindings: tuple[int, ...]) -> list[Any]:
-        """Rows of appends, up to a chunk's size in bytes."""
-        chunk: list[Any] = []
-        size_bytes = 0
-        with self._connections.borrow() as connection:
-            cursor = connection.execute(query, bindings)
-            for found in cursor:
-                chunk.append(found)
-                size_bytes += len(found[-1])
-                if size_bytes > READ_CHUNK_BYTES_MAX:
-                    break
-            cursor.close()
-        return chunk
 
     def _chain_of(self, connection: apsw.Connection, pid: int, head: PartitionHead, *, position: int) -> Chain:
         """The chain up to the append that holds this position: it stands at the last entry before that append."""
@@ -335,6 +332,25 @@ def _secrets_beside(path: Path) -> Secrets | None:
 def _size(connection: apsw.Connection) -> int:
     row = connection.execute("SELECT max(size) FROM checkpoint").fetchone()
     return int(row[0] or 0) if row else 0
+
+
+def _rows_of(connection: apsw.Connection, pid: int, after: int, bound: int) -> list[Any]:
+    """Rows of an incarnation's appends that begin behind a position and below an index, up to a chunk's size."""
+    return _chunk(connection, _ROWS, (pid, after, bound, READ_CHUNK_ROWS_MAX))
+
+
+def _chunk(connection: apsw.Connection, query: str, bindings: tuple[int, ...]) -> list[Any]:
+    """Rows of appends, up to a chunk's size in bytes."""
+    chunk: list[Any] = []
+    size_bytes = 0
+    cursor = connection.execute(query, bindings)
+    for found in cursor:
+        chunk.append(found)
+        size_bytes += len(found[-1])
+        if size_bytes > READ_CHUNK_BYTES_MAX:
+            break
+    cursor.close()
+    return chunk
 
 
 def _find(connection: apsw.Connection, partition: str, incarnation: bytes | None) -> tuple[int, PartitionHead] | None:
