@@ -83,12 +83,10 @@ def write_index(path: Path, rows: Iterable[IndexRow], tables: Sequence[str]) -> 
         )
         for row in rows
     ]
-    table = pa.Table.from_pylist([], schema=schema)
-    if values:
-        columns = [
-            pa.array(column, field.type) for column, field in zip(zip(*values, strict=True), schema, strict=True)
-        ]
-        table = pa.Table.from_arrays(columns, schema=schema)
+    columns = list(zip(*values, strict=True)) or [()] * len(schema)
+    table = pa.Table.from_arrays(
+        [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+    )
     with open_writer(path, schema, dictionary=_DICTIONARY) as writer:
         writer.write_table(table, row_group_size=max(1, len(values)))
     return len(values)

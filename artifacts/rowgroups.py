@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from artifacts.layout import LayoutParameters, TableSpec
 from artifacts.schema import arrow_schema, dictionary_columns, open_writer, rows_to_arrow
 
-PENDING_ROWS_MAX: Final = 2048  # tuples turned into Arrow at once: amortises per-column costs, stays in the cache
+PENDING_ROWS_MAX: Final = 512  # tuples turned into Arrow at once: amortises per-column costs, stays in the cache
 READ_BLOCK_BYTES: Final = 1024 * 1024
 
 _WIDE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # no 2 GB limit while building (F16)
@@ -77,6 +77,12 @@ class TableWriter:
         """Cut groups before the partition that would overflow them."""
         table = table.combine_chunks()
         ends = [_offsets(table.column(i)) for i in self._text]
+        rows, size = table.num_rows, sum(offsets[table.num_rows] - offsets[0] for offsets in ends)
+        if not self._overflows(self._group_rows + rows, self._group_bytes + size):  # then no cut can lie in it
+            self._group.append(table)
+            self._group_rows += rows
+            self._group_bytes += size
+            return
         first = start = 0  # `first` is where the open group begins in this table
         for count in counts:
             stop = start + count

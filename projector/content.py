@@ -19,7 +19,8 @@ from artifacts.layout import Family, TableSpec
 Rows = Mapping[str, list[tuple[Any, ...]]]
 
 _encoder: Final = msgspec.msgpack.Encoder(decimal_format="string")
-_EMPTY: Final = hashlib.sha256().digest()
+_sha256: Final = hashlib.sha256
+_EMPTY: Final = _sha256().digest()
 
 
 class _Table(NamedTuple):
@@ -41,12 +42,17 @@ class ContentDigests:
             self._tables[spec.family].append(_Table(spec.name, spec.name.encode() + b"\x00", decimals))
 
     def of(self, rows: Rows, *, family: Family) -> bytes:
-        """The digest of all rows of a family."""
-        return self.split(rows, family=family, published={})[1]
+        """The digest of all rows of a family; what `split` gives as its second, in fewer steps (every rebuild)."""
+        pieces: list[bytes] = []
+        for table in self._tables[family]:
+            held = rows.get(table.name)
+            if held:
+                pieces += (table.prefix, len(held).to_bytes(8, "big"), _sha256(_encode(held, table.decimals)).digest())
+        return _sha256(b"".join(pieces)).digest()
 
     def split(self, rows: Rows, *, family: Family, published: Mapping[str, int]) -> tuple[bytes, bytes]:
         """The digest of the first `published` rows of each table, and the digest of all; equal work, one pass."""
-        before, after = hashlib.sha256(), hashlib.sha256()
+        before, after = _sha256(), _sha256()
         for table in self._tables[family]:
             held = rows.get(table.name)
             split = published.get(table.name, 0)
@@ -54,7 +60,7 @@ class ContentDigests:
                 if split:
                     before.update(table.prefix + split.to_bytes(8, "big") + _EMPTY)
                 continue
-            digest = hashlib.sha256()
+            digest = _sha256()
             if split:
                 digest.update(_encode(held[:split], table.decimals))
                 before.update(table.prefix + split.to_bytes(8, "big") + digest.digest())

@@ -127,8 +127,9 @@ def _from_start(
         for records in _batches(reader, head):
             cohort = cohort or cohort_of(records[0].recorded_at_us, records[0].payload)
             fold.apply_all(records)
-            erased += sum(record.payload is None for record in records)
-            erasures.update(_erasures(records, since))
+            erased += sum([record.payload is None for record in records])
+            if ERASED in {record.event_type for record in records}:
+                erasures.update(_erasures(records, since))
         rows: Rows = fold.rows()
     except CorruptError as error:
         fault = Fault(head.partition, head.incarnation.hex(), error.kind, error.place)
