@@ -70,6 +70,7 @@ class LayoutParameters(msgspec.Struct, frozen=True, kw_only=True):
     row_group_rows: int = limits.ROW_GROUP_ROWS_MAX
     row_group_text_bytes: int = limits.ROW_GROUP_TEXT_BYTES_MAX
     pack_events: int = limits.PACK_EVENTS_MAX
+    span_events: int = limits.SPAN_EVENTS_MAX
     delta_fan_in: int = limits.DELTA_FAN_IN
     delta_events: int = limits.DELTA_EVENTS_MAX
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from artifacts.layout import TableSpec
 
 PARTITION: Final = "partition"
-WRITER: Final = f"pyarrow {pa.__version__} layout 2"
+WRITER: Final = f"pyarrow {pa.__version__} layout 3"
 
 TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
 _DISTANCE: Final = pa.duration("us")

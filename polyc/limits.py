@@ -67,6 +67,7 @@ ROW_GROUP_TEXT_BYTES_MAX: Final = (
     4 * 1024 * 1024
 )  # the same: one admitted conversation decompresses at most this much foreign text
 PACK_EVENTS_MAX: Final = 262_144  # events whose rows share a base pack: about 256 MB of journal, 100 MB of Parquet
+SPAN_EVENTS_MAX: Final = 65_536  # weeks that share a base pack: a year of one person is a few packs, not one a week
 REBUILD_PROCESSES_EVENTS_MIN: Final = 100_000  # below it one process is done before others have started
 DELTA_FAN_IN: Final = 8  # deltas of one size class merge 8 to 1: at most 7 a class stay
 DELTA_EVENTS_MAX: Final = 65_536  # a delta that represents more folds into the base packs of its cohorts

@@ -121,7 +121,7 @@ class Compactor:
         unmoved = {tuple(index.partitions): pack_id for pack_id, index in layers.base.packs}
         slices = PackSlices(current.files, self._specs)
         packs = []
-        for _, names in base_groups(cohorts, events, layout=self._layout):
+        for names in base_groups(cohorts, events, layout=self._layout):
             pack_id = unmoved.get(tuple(names))
             if pack_id is None or moved.intersection(names):
                 changes = merge(layers, slices, names, self._specs)

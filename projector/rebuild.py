@@ -45,8 +45,8 @@ class _Job(msgspec.Struct, frozen=True):
     """One base pack to be written."""
 
     ordinal: int
-    cohort: str
     heads: tuple[PartitionHead, ...]
+    cohorts: tuple[str, ...]  # by which the heads were planned to be in this pack
     layout: LayoutParameters
 
     @property
@@ -81,8 +81,8 @@ def write_bases(
     in_order = sorted(heads, key=lambda head: head.first_index)  # as they lie on the disk
     cohorts = {head.partition: first_cohort(journal, head) for head in in_order}
     jobs = [
-        _Job(ordinal, cohort, tuple(by_name[name] for name in names), layout)
-        for ordinal, (cohort, names) in enumerate(base_groups(cohorts, events, layout=layout))
+        _Job(ordinal, tuple(by_name[name] for name in names), tuple(cohorts[name] for name in names), layout)
+        for ordinal, names in enumerate(base_groups(cohorts, events, layout=layout))
     ]
     total = sum(events.values())
     if workers is None or len(jobs) < 2 or total < workers.events_min:
@@ -116,13 +116,13 @@ def _write(
     digests = ContentDigests(meaning.tables)
 
     def changes() -> Iterator[Change]:
-        for head in job.heads:
+        for head, cohort in zip(job.heads, job.cohorts, strict=True):
             check_going(stopping)
             replayed = replay(journal, head, meaning=meaning, trust=trust)
             if replayed.fault is not None:
                 faults.append(replayed.fault)
             if replayed.through:
-                if replayed.cohort != job.cohort:
+                if replayed.cohort != cohort:
                     raise UnavailableError("an event was erased while its conversation was being replayed")
                 yield whole(replayed, digests)
 

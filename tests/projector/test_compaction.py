@@ -64,7 +64,8 @@ def test_deltas_above_their_share_go_into_the_base(tmp_path) -> None:
     assert archive.latest().layers.deltas == ()
 
 
-def test_a_cohort_that_did_not_move_keeps_its_pack(archive: Archive) -> None:
+def test_a_span_that_did_not_move_keeps_its_pack(tmp_path) -> None:
+    archive = Archive(tmp_path, layout=LayoutParameters(span_events=1))
     archive.converse("conv-old", "one")
     archive.journal.clock.advance(seconds=40 * 86_400)
     archive.converse("conv-new", "one")
@@ -115,10 +116,10 @@ def test_the_newest_run_of_one_class_is_due(sizes: list[int], first: int | None)
 
 def test_a_cohort_is_split_only_as_far_as_it_must() -> None:
     cohorts = {f"conv-{n}": "2026-W01" for n in range(64)}
-    layout = LayoutParameters(pack_events=100)
+    layout = LayoutParameters(pack_events=100, span_events=50)
     groups = base_groups(cohorts, dict.fromkeys(cohorts, 10), layout=layout)
-    assert sorted(name for _, group in groups for name in group) == sorted(cohorts)
-    assert all(sum(10 for _ in group) <= 100 for _, group in groups)
+    assert sorted(name for group in groups for name in group) == sorted(cohorts)
+    assert all(sum(10 for _ in group) <= 100 for group in groups)
     assert len(base_groups(cohorts, dict.fromkeys(cohorts, 1), layout=layout)) == 1
 
 
@@ -127,4 +128,36 @@ def test_one_huge_conversation_does_not_shatter_its_cohort() -> None:
     events = dict.fromkeys(cohorts, 1) | {"conv-7": 10**6}
     groups = base_groups(cohorts, events, layout=LayoutParameters(pack_events=1000))
     assert len(groups) < 20
-    assert [group for _, group in groups if "conv-7" in group] == [["conv-7"]]
+    assert [group for group in groups if "conv-7" in group] == [["conv-7"]]
+
+
+def _weeks(sizes: dict[str, int], *, span_events: int) -> list[list[str]]:
+    """The packs of one conversation a week, named as its week."""
+    layout = LayoutParameters(span_events=span_events, pack_events=1000)
+    return base_groups({week: week for week in sizes}, sizes, layout=layout)
+
+
+YEAR = {f"2026-W{number:02d}": 10 for number in range(1, 53)}
+
+
+def test_weeks_of_few_events_share_a_pack_and_weeks_of_many_do_not() -> None:
+    assert len(_weeks(YEAR, span_events=520)) == 1
+    assert len(_weeks(YEAR, span_events=10)) == 52
+    groups = _weeks(YEAR, span_events=80)
+    assert [name for group in groups for name in group] == sorted(YEAR), "spans are in the order of their weeks"
+    assert all(len(group) <= 8 for group in groups)
+    assert len(groups) <= 8, "spans are as long as they may be: seven of eight weeks, one of the rest at either end"
+
+
+@pytest.mark.parametrize("week", ["2026-W01", "2026-W17", "2026-W52"])
+def test_what_comes_into_one_week_moves_the_packs_of_its_span_alone(week: str) -> None:
+    before = _weeks(YEAR, span_events=80)
+    after = _weeks(YEAR | {week: 15}, span_events=80)
+    moved = [group for group in before if group not in after]
+    assert all(week in group for group in moved), "a week's span is halved without the others being looked at"
+    assert len(moved) <= 1
+
+
+def test_a_conversation_without_a_cohort_is_planned_before_all_others() -> None:
+    groups = _weeks({"2026-W01": 10} | {"": 10}, span_events=10)
+    assert groups == [[""], ["2026-W01"]]
