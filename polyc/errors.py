@@ -6,7 +6,7 @@ Each carries a `code` of Connect's vocabulary (one for RPC, HTTP and command lin
 No message may hold a token, a key, a payload or a cell value.
 """
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 Code = Literal[
     "canceled",
@@ -57,6 +57,16 @@ class PolycError(Exception):
         self.message = message
         self.code: Code = code or self.default_code
         self.hint = hint
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """An error of a worker process reaches its parent as it is: Exception's own way calls `__init__` again."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(kind: type[PolycError], arguments: tuple[Any, ...], members: dict[str, Any]) -> PolycError:
+    error = kind.__new__(kind, *arguments)
+    error.__dict__.update(members)
+    return error
 
 
 class RefusedError(PolycError):

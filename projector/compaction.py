@@ -7,7 +7,7 @@ is what a rebuild writes, byte for byte.
 It works beside a running projector: whatever that publishes meanwhile stays on top of what was merged.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 from artifacts.layers import BaseLayer, Layers
@@ -17,6 +17,7 @@ from artifacts.store import Store
 from polyc.clock import Clock
 from polyc.errors import UnavailableError
 from polyc.signing import Signer
+from projector.changes import Change
 from projector.commit import LostRaceError, commit, following, store_failures, write_base
 from projector.merging import PackSlices, merge
 from projector.packing import base_groups, write_pack
@@ -29,7 +30,10 @@ REBASES_MAX: Final = 64  # each lost race is a publication of the projector besi
 
 
 class Compactor:
-    """Merges packs of one store."""
+    """Merges packs of one store.
+
+    `check` is called between partitions; what it raises ends the merge, and nothing names what was written of it.
+    """
 
     def __init__(
         self,
@@ -41,6 +45,7 @@ class Compactor:
         specs: Sequence[TableSpec],
         layout: LayoutParameters,
         searchable: Searchable,
+        check: Callable[[], None] = lambda: None,
     ) -> None:
         self._store = store
         self._artifacts = artifacts
@@ -49,6 +54,7 @@ class Compactor:
         self._specs = specs
         self._layout = layout
         self._searchable = searchable
+        self._check = check
 
     def maintain(self) -> bool:
         """Do the one merge that is due, if any; whether there was one."""
@@ -71,7 +77,7 @@ class Compactor:
             return False
         run = current.layers.deltas[first:]
         layers, slices = Layers(BaseLayer(()), run), PackSlices(current.files, self._specs)
-        changes = merge(layers, slices, layers.partitions(), self._specs)
+        changes = self._checked(merge(layers, slices, layers.partitions(), self._specs))
         written = write_pack(self._store, changes, specs=self._specs, layout=self._layout, kind="delta")
         assert written is not None, "a run of packs has partitions"
         self._replace(tuple(pack_id for pack_id, _ in run), (written.pack_id,), base=lambda body_base: body_base)
@@ -124,13 +130,18 @@ class Compactor:
         for names in base_groups(cohorts, events, layout=self._layout):
             pack_id = unmoved.get(tuple(names))
             if pack_id is None or moved.intersection(names):
-                changes = merge(layers, slices, names, self._specs)
+                changes = self._checked(merge(layers, slices, names, self._specs))
                 written = write_pack(self._store, changes, specs=self._specs, layout=self._layout, kind="base")
                 assert written is not None, "a group has partitions"
                 pack_id = written.pack_id
             packs.append(pack_id)
             slices.drop(keep=[delta_id for delta_id, _ in layers.deltas])
         return packs
+
+    def _checked(self, changes: Iterable[Change]) -> Iterator[Change]:
+        for change in changes:
+            self._check()
+            yield change
 
     def _compacted_search(self, previous: tuple[str, ...]) -> SearchMerge:
         """Search packs as a rebuild would make them; those published meanwhile stay on top."""

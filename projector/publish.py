@@ -29,6 +29,7 @@ from projector.livefolds import LiveFolds
 from projector.meaning import Meaning, meaning_of_facts, trust_digest
 from projector.packing import Written, write_pack
 from projector.rebuild import Progress, Workers, write_bases
+from projector.replay import check_going
 from projector.searchable import Searchable
 from projector.tick import Tick, is_slow, select
 from search.build import SearchBuild
@@ -135,6 +136,7 @@ class Projector:
             specs=self.meaning.tables,
             layout=self.layout,
             searchable=self._searchable if artifacts is None else Searchable(self._new_search(), artifacts.files),
+            check=self._check,
         )
 
     def covered(self) -> int:
@@ -154,7 +156,12 @@ class Projector:
         )
 
     def _new_search(self) -> SearchBuild | None:
-        return SearchBuild(self.store) if self._with_search else None
+        if not self._with_search:
+            return None
+        return SearchBuild(self.store, check=self._check)
+
+    def _check(self) -> None:
+        check_going(self._stopping)
 
     def _until_won(self, attempt: Callable[[], Outcome]) -> Outcome:
         for _ in range(RACES_MAX):

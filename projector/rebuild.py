@@ -5,10 +5,14 @@ for itself, folds the partitions of one pack and leaves a durable pack behind; o
 """
 
 import gc
+import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from multiprocessing import get_context
+from functools import cached_property
+from multiprocessing import get_context, parent_process
+from multiprocessing.synchronize import Event
 from typing import Final
 
 import msgspec
@@ -28,6 +32,7 @@ from projector.replay import check_going, first_cohort, replay
 
 Progress = Callable[[int, int], None]
 
+STOP_POLL_S: Final = 0.2  # how soon a rebuild by processes hears that it should stop
 HEAP_KEPT_BYTES: Final = 32 * 1024 * 1024  # what one conversation frees and the next one needs again
 
 
@@ -79,7 +84,10 @@ def write_bases(
     by_name = {head.partition: head for head in heads}
     events = {head.partition: head.position for head in heads}
     in_order = sorted(heads, key=lambda head: head.first_index)  # as they lie on the disk
-    cohorts = {head.partition: first_cohort(journal, head) for head in in_order}
+    cohorts = {}
+    for head in in_order:
+        check_going(stopping)
+        cohorts[head.partition] = first_cohort(journal, head)
     jobs = [
         _Job(ordinal, tuple(by_name[name] for name in names), tuple(cohorts[name] for name in names), layout)
         for ordinal, names in enumerate(base_groups(cohorts, events, layout=layout))
@@ -91,7 +99,7 @@ def write_bases(
             _write(job, journal, store, meaning=meaning, trust=trust, stopping=stopping) for job in jobs
         )
     else:
-        results = _in_processes(jobs, workers)
+        results = _in_processes(jobs, workers, stopping)
     done, found = 0, list[_Done]()
     for result in results:
         found.append(result)
@@ -148,31 +156,68 @@ def _memory_for_folding() -> Iterator[None]:
             gc.enable()
 
 
-def _in_processes(jobs: Sequence[_Job], workers: Workers) -> Iterator[_Done]:
-    """The largest packs first, so that no process is left alone with one at the end."""
+def _in_processes(jobs: Sequence[_Job], workers: Workers, stopping: Callable[[], bool]) -> Iterator[_Done]:
+    """The largest packs first: no process is left alone with one at the end. StoppedError when asked to stop."""
     context = get_context("spawn")  # a fork would copy the threads of engines and clients in unknown states
-    with ProcessPoolExecutor(workers.count, mp_context=context, initializer=_open, initargs=(workers,)) as pool:
+    ending = context.Event()
+    pool = ProcessPoolExecutor(workers.count, mp_context=context, initializer=_enter, initargs=(workers, ending))
+    try:
         largest_first = sorted(jobs, key=lambda job: -job.events)
-        for future in as_completed([pool.submit(_write_in_process, job) for job in largest_first]):
-            yield future.result()
+        running = {pool.submit(_write_in_process, job) for job in largest_first}
+        while running:
+            check_going(stopping)
+            ended, running = wait(running, timeout=STOP_POLL_S, return_when=FIRST_COMPLETED)
+            for future in ended:
+                yield future.result()
+    finally:  # whoever still folds, when this ends early, stops at its next conversation
+        ending.set()
+        pool.shutdown(wait=True, cancel_futures=True)
 
 
 class _Process:
-    """What a worker process holds for its life."""
+    """What a worker process holds for its life, opened with its first job: a fault there is the job's."""
 
-    journal: JournalReader
-    store: Store
-    meaning: Meaning
-    trust: Trust
+    def __init__(self, workers: Workers, ending: Event) -> None:
+        self.ending = ending
+        self._workers = workers
+
+    @cached_property
+    def journal(self) -> JournalReader:
+        return self._workers.open_journal()
+
+    @cached_property
+    def store(self) -> Store:
+        return self._workers.open_store()
+
+    @cached_property
+    def meaning(self) -> Meaning:
+        return self._workers.open_meaning()
+
+    @cached_property
+    def trust(self) -> Trust:
+        return self.meaning.trust_of(self.journal.keyring())
 
 
-def _open(workers: Workers) -> None:
-    _Process.journal = workers.open_journal()
-    _Process.store = workers.open_store()
-    _Process.meaning = workers.open_meaning()
-    _Process.trust = _Process.meaning.trust_of(_Process.journal.keyring())
+_process: _Process
+
+
+def _enter(workers: Workers, ending: Event) -> None:
+    global _process  # noqa: PLW0603 - a pool hands its jobs nothing but their arguments
+    threading.Thread(target=_end_with_parent, name="rebuild-parent", daemon=True).start()
+    _process = _Process(workers, ending)
 
 
 def _write_in_process(job: _Job) -> _Done:
-    process = _Process
-    return _write(job, process.journal, process.store, meaning=process.meaning, trust=process.trust)
+    process = _process
+    return _write(
+        job, process.journal, process.store,
+        meaning=process.meaning, trust=process.trust, stopping=process.ending.is_set,
+    )  # fmt: skip
+
+
+def _end_with_parent() -> None:
+    """A worker whose parent was killed would wait for ever: it holds both ends of the queue it waits at."""
+    parent = parent_process()
+    assert parent is not None, "a worker process has a parent"
+    parent.join()
+    os._exit(1)

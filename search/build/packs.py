@@ -9,7 +9,7 @@ Erasure rewrites every pack that holds the partition. Nothing here reads what qu
 
 import hashlib
 import heapq
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -90,10 +90,14 @@ class _Partition:
 
 
 class SearchBuild:
-    """Writes search packs into a store. Not for two writers at once: the generation's commit decides who won."""
+    """Writes search packs into a store. Not for two writers at once: the generation's commit decides who won.
 
-    def __init__(self, store: Store) -> None:
+    `check` is called between partitions; what it raises ends the work, and nothing names what was written so far.
+    """
+
+    def __init__(self, store: Store, *, check: Callable[[], None] = lambda: None) -> None:
         self._store = store
+        self._check = check
         self._sizes: dict[str, int] = {}
 
     def extend(self, previous: Sequence[str], changes: Sequence[PartitionChange]) -> tuple[str, ...]:
@@ -206,6 +210,7 @@ class SearchBuild:
         batch: list[_Partition] = []
         count = 0
         for partition in partitions:
+            self._check()
             if batch and count + partition.chunks > SEARCH_PACK_CHUNKS_MAX:
                 written.append(self._write(batch))
                 batch, count = [], 0

@@ -1,13 +1,16 @@
 """The projector between the real journal and the real folds: what it publishes is what a fold says."""
 
 import functools
+import multiprocessing
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
-from artifacts.layout import spec_of
+from artifacts.layout import LayoutParameters, spec_of
 from artifacts.reader import Reader
 from artifacts.store import DirectoryStore
 from facts.catalog import TABLES
@@ -18,12 +21,13 @@ from journal.store import SqliteJournal
 from polyc.appending import Author
 from polyc.clock import ManualClock
 from polyc.dataroot import DataRoot
-from polyc.errors import UnavailableError
+from polyc.errors import CorruptError, UnavailableError
 from polyc.ids import SeededIds
 from polyc.signing import load_signer
 from projector.meaning import meaning_of_facts
 from projector.publish import Projector
 from projector.rebuild import Workers
+from projector.replay import StoppedError
 from projector.status import status
 from projector.verify import verify_artifacts
 from tests.support.archive import contents, fleet
@@ -43,9 +47,9 @@ class Deployment:
         self.importer = Author(self.journal, importer, clock=self.clock, ids=self.ids)
         self.projector = self.projector_into(self.store)
 
-    def projector_into(self, store: DirectoryStore, *, workers: Workers | None = None) -> Projector:
+    def projector_into(self, store: DirectoryStore, **options: Any) -> Projector:
         signer = load_signer(self.root.keys / "projector.pem")
-        return Projector(self.journal, store, signer=signer, clock=self.clock, ids=self.ids, workers=workers)
+        return Projector(self.journal, store, signer=signer, clock=self.clock, ids=self.ids, **options)
 
     def reader(self, store: DirectoryStore | None = None) -> Reader:
         return Reader(store or self.store, keys=self.journal.keyring, clock=self.clock, ids=self.ids)
@@ -98,10 +102,9 @@ def test_honest_artifacts_verify_and_status_tells_the_lag(deployment: Deployment
     assert status(deployment.journal, deployment.store, clock=deployment.clock).lag_s == 0.0
 
 
-def test_processes_write_the_packs_that_one_process_writes(deployment: Deployment, tmp_path: Path) -> None:
-    deployment.projector.rebuild()
+def processes(deployment: Deployment, store: Path) -> Workers:
     policy = deployment.root.policy()
-    workers = Workers(
+    return Workers(
         count=2,
         open_journal=functools.partial(
             SqliteJournal.open_read_only,
@@ -110,16 +113,76 @@ def test_processes_write_the_packs_that_one_process_writes(deployment: Deploymen
             root_public_key=bytes.fromhex(policy.root_key),
             log_public_key=bytes.fromhex(policy.log_key),
         ),
-        open_store=functools.partial(DirectoryStore, tmp_path / "other"),
+        open_store=functools.partial(DirectoryStore, store),
         open_meaning=meaning_of_facts,
         events_min=0,
     )
+
+
+def in_packs_of_one_week(deployment: Deployment, store: DirectoryStore, *, workers: Workers | None) -> Projector:
+    """A projector with something for several processes to do."""
+    return deployment.projector_into(store, workers=workers, layout=LayoutParameters(span_events=1))
+
+
+def test_processes_write_the_packs_that_one_process_writes(deployment: Deployment, tmp_path: Path) -> None:
+    in_packs_of_one_week(deployment, deployment.store, workers=None).rebuild()
     other = DirectoryStore(tmp_path / "other")
-    deployment.projector_into(other, workers=workers).rebuild()
+    in_packs_of_one_week(deployment, other, workers=processes(deployment, tmp_path / "other")).rebuild()
     ours, theirs = deployment.reader().latest(), deployment.reader(other).latest()
+    assert len(ours.layers.base.packs) > 1
     assert ours.manifest.body.base == theirs.manifest.body.base
     assert contents(ours) == contents(theirs)
     assert ours.search_packs == theirs.search_packs
+
+
+def test_a_rebuild_by_processes_stops_when_asked_and_leaves_no_process(deployment: Deployment, tmp_path: Path) -> None:
+    other = DirectoryStore(tmp_path / "other")
+    projector = in_packs_of_one_week(deployment, other, workers=processes(deployment, tmp_path / "other"))
+    planned = len(deployment.journal.partitions())
+    asked = iter([False] * planned)  # while it plans; then there are processes
+    projector.stop_when(lambda: next(asked, True))
+    with pytest.raises(StoppedError):
+        projector.rebuild()
+    assert other.list("gen/") == []
+    assert multiprocessing.active_children() == []
+    projector.stop_when(lambda: False)
+    assert projector.rebuild() is not None
+
+
+def test_a_fault_of_a_process_reaches_its_parent_as_it_is(deployment: Deployment, tmp_path: Path) -> None:
+    lying = functools.partial(
+        SqliteJournal.open_read_only,
+        deployment.root.journal_file,
+        origin="another/log",
+        root_public_key=bytes(32),
+        log_public_key=bytes(32),
+    )
+    workers = msgspec.structs.replace(processes(deployment, tmp_path / "other"), open_journal=lying)
+    with pytest.raises(CorruptError) as caught:
+        in_packs_of_one_week(deployment, DirectoryStore(tmp_path / "other"), workers=workers).rebuild()
+    assert caught.value.kind == "origin"
+
+
+def test_the_search_packs_of_a_rebuild_are_given_up_when_asked_to_stop(deployment: Deployment) -> None:
+    deployment.projector.run_once()
+    asked = 0
+
+    def stopping() -> bool:
+        nonlocal asked
+        asked += 1
+        return asked > bound
+
+    bound = 10**6
+    tables = deployment.projector_into(deployment.store, search=False)
+    tables.stop_when(stopping)
+    tables.rebuild()
+    newest = deployment.reader().latest().number
+    bound, asked = asked, 0
+    deployment.projector.stop_when(stopping)
+    with pytest.raises(StoppedError):
+        deployment.projector.rebuild()
+    assert asked == bound + 1, "the tables were written, and the first partition of search was not"
+    assert deployment.reader().latest().number == newest
 
 
 def test_what_is_published_while_search_packs_are_made_is_in_them_too(deployment: Deployment) -> None:

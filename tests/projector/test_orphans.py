@@ -1,0 +1,35 @@
+"""kill -9 of a projector that rebuilds takes its worker processes along: none folds, or waits, for nobody."""
+
+import subprocess
+import sys
+
+from artifacts.layout import LayoutParameters
+from projector import rebuild
+
+WAIT_S = 60  # a bound for a hung test, never a measurement
+
+PARENT = "from tests.projector.test_orphans import parent; parent()"
+
+
+class Never:
+    """A journal, a store, a meaning: whoever opens one says so and waits for what never comes."""
+
+    def __init__(self) -> None:
+        print("waiting", flush=True)
+        sys.stdin.read()
+
+
+def parent() -> None:
+    """Rebuild by two processes until killed."""
+    jobs = [rebuild._Job(number, (), (), LayoutParameters()) for number in range(2)]
+    workers = rebuild.Workers(count=2, open_journal=Never, open_store=Never, open_meaning=Never)
+    list(rebuild._in_processes(jobs, workers, lambda: False))
+
+
+def test_workers_end_with_a_parent_that_was_killed() -> None:
+    """The pipe of their output is closed by nobody but them."""
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert [process.stdout.readline() for _ in range(2)] == [b"waiting\n"] * 2
+        process.kill()
+        process.communicate(timeout=WAIT_S)
