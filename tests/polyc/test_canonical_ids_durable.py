@@ -147,3 +147,25 @@ def test_a_role_writes_its_own_events_to_its_own_partitions(role, kind, partitio
 def test_a_newer_writers_type_is_taken_from_those_who_may_be_newer():
     assert may_author("harness", code=60_000, partition="conv-a")
     assert not may_author("edge", code=60_000, partition="conv-a")
+
+
+def _staged(tmp_path):
+    staged = tmp_path / "staged"
+    staged.mkdir()
+    for number in range(20):
+        (staged / f"file-{number}").write_bytes(b"content")
+    return staged
+
+
+def test_a_folder_gets_its_name_once_and_whole(tmp_path):
+    assert durable.create_folder(_staged(tmp_path), tmp_path / "pack")
+    assert len(list((tmp_path / "pack").iterdir())) == 20
+    assert not durable.create_folder(_staged(tmp_path), tmp_path / "pack")
+
+
+def test_a_folder_with_a_file_that_cannot_be_synced_gets_no_name(tmp_path):
+    staged = _staged(tmp_path)
+    (staged / "file-20").symlink_to(tmp_path / "nowhere")
+    with pytest.raises(FileNotFoundError):
+        durable.create_folder(staged, tmp_path / "pack")
+    assert not (tmp_path / "pack").exists()
