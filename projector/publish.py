@@ -28,10 +28,11 @@ from projector.frontier import Cut, covered_by, take_cut
 from projector.livefolds import LiveFolds
 from projector.meaning import Meaning, meaning_of_facts, trust_digest
 from projector.packing import Written, write_pack
-from projector.rebuild import Progress, Workers, write_bases
+from projector.rebuild import Progress, write_bases
 from projector.replay import check_going
 from projector.searchable import Searchable
 from projector.tick import Tick, is_slow, select
+from projector.workers import Workers
 from search.build import SearchBuild
 
 Outcome = TypeVar("Outcome")

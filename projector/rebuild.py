@@ -5,14 +5,9 @@ for itself, folds the partitions of one pack and leaves a durable pack behind; o
 """
 
 import gc
-import os
-import threading
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from contextlib import contextmanager
-from functools import cached_property
-from multiprocessing import get_context, parent_process
-from multiprocessing.synchronize import Event
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -20,30 +15,19 @@ import msgspec
 from artifacts.layout import LayoutParameters
 from artifacts.manifest import Fault
 from artifacts.store import Store
-from facts.trust import Trust
 from journal.port import JournalReader, PartitionHead
 from polyc.errors import UnavailableError
-from polyc.limits import REBUILD_PROCESSES_EVENTS_MIN
 from projector.changes import Change, whole
 from projector.content import ContentDigests
 from projector.meaning import Meaning
 from projector.packing import Written, base_groups, write_pack
 from projector.replay import check_going, first_cohort, replay
+from projector.workers import Sharing, Worker, Workers, alone, together
 
 Progress = Callable[[int, int], None]
 
-STOP_POLL_S: Final = 0.2  # how soon a rebuild by processes hears that it should stop
+PEEKS: Final = 1024  # conversations whose first events are looked at in one piece of work
 HEAP_KEPT_BYTES: Final = 32 * 1024 * 1024  # what one conversation frees and the next one needs again
-
-
-class Workers(msgspec.Struct, frozen=True, kw_only=True):
-    """How processes help: each opens its own journal, store and meaning by these (importable) functions."""
-
-    count: int
-    open_journal: Callable[[], JournalReader]
-    open_store: Callable[[], Store]
-    open_meaning: Callable[[], Meaning]
-    events_min: int = REBUILD_PROCESSES_EVENTS_MIN
 
 
 class _Job(msgspec.Struct, frozen=True):
@@ -81,52 +65,70 @@ def write_bases(
     stopping: Callable[[], bool] = lambda: False,
 ) -> list[Written]:
     """Write every base pack; returns them in the order of the base list, faults beside."""
-    by_name = {head.partition: head for head in heads}
-    events = {head.partition: head.position for head in heads}
-    in_order = sorted(heads, key=lambda head: head.first_index)  # as they lie on the disk
-    cohorts = {}
-    for head in in_order:
-        check_going(stopping)
-        cohorts[head.partition] = first_cohort(journal, head)
-    jobs = [
-        _Job(ordinal, tuple(by_name[name] for name in names), tuple(cohorts[name] for name in names), layout)
-        for ordinal, names in enumerate(base_groups(cohorts, events, layout=layout))
-    ]
-    total = sum(events.values())
-    if workers is None or len(jobs) < 2 or total < workers.events_min:
-        trust = meaning.trust_of(journal.keyring())
-        results: Iterator[_Done] = (
-            _write(job, journal, store, meaning=meaning, trust=trust, stopping=stopping) for job in jobs
-        )
-    else:
-        results = _in_processes(jobs, workers, stopping)
-    done, found = 0, list[_Done]()
-    for result in results:
-        found.append(result)
-        done += result.events
-        if progress is not None:
-            progress(done, total)
+    total = sum(head.position for head in heads)
+    found = list[_Done]()
+    with _sharing(journal, store, total, meaning=meaning, workers=workers, stopping=stopping) as share:
+        done = 0
+        for result in share(_write, _planned(heads, share, layout=layout)):
+            found.append(result)
+            done += result.events
+            if progress is not None:
+                progress(done, total)
     found.sort(key=lambda item: item.ordinal)
     faults += [fault for item in found for fault in item.faults]
     return [item.written for item in found if item.written is not None]
 
 
-def _write(
-    job: _Job,
+@contextmanager
+def _sharing(
     journal: JournalReader,
     store: Store,
+    events: int,
     *,
     meaning: Meaning,
-    trust: Trust,
-    stopping: Callable[[], bool] = lambda: False,
-) -> _Done:
+    workers: Workers | None,
+    stopping: Callable[[], bool],
+) -> Iterator[Sharing]:
+    if workers is not None and events >= workers.events_min:
+        with together(workers, stopping=stopping) as share:
+            yield share
+    else:
+        ours = Workers(count=1, open_journal=lambda: journal, open_store=lambda: store, open_meaning=lambda: meaning)
+        yield alone(Worker(ours, stopping))
+
+
+def _planned(heads: Sequence[PartitionHead], share: Sharing, *, layout: LayoutParameters) -> list[_Job]:
+    """The packs to be written, the largest first: no process is left alone with one at the end."""
+    by_name = {head.partition: head for head in heads}
+    events = {head.partition: head.position for head in heads}
+    in_order = sorted(heads, key=lambda head: head.first_index)  # as they lie on the disk
+    pieces = [tuple(in_order[first : first + PEEKS]) for first in range(0, len(in_order), PEEKS)]
+    cohorts = dict(chain.from_iterable(share(_cohorts, pieces)))
+    jobs = [
+        _Job(ordinal, tuple(by_name[name] for name in names), tuple(cohorts[name] for name in names), layout)
+        for ordinal, names in enumerate(base_groups(cohorts, events, layout=layout))
+    ]
+    return sorted(jobs, key=lambda job: -job.events)
+
+
+def _cohorts(worker: Worker, heads: tuple[PartitionHead, ...]) -> list[tuple[str, str]]:
+    """Each partition and its cohort, to plan by."""
+    found = []
+    for head in heads:
+        check_going(worker.stopping)
+        found.append((head.partition, first_cohort(worker.journal, head)))
+    return found
+
+
+def _write(worker: Worker, job: _Job) -> _Done:
+    """Fold the partitions of one pack and leave it behind, durable."""
     faults: list[Fault] = []
-    digests = ContentDigests(meaning.tables)
+    meaning, digests = worker.meaning, ContentDigests(worker.meaning.tables)
 
     def changes() -> Iterator[Change]:
         for head, cohort in zip(job.heads, job.cohorts, strict=True):
-            check_going(stopping)
-            replayed = replay(journal, head, meaning=meaning, trust=trust)
+            check_going(worker.stopping)
+            replayed = replay(worker.journal, head, meaning=meaning, trust=worker.trust)
             if replayed.fault is not None:
                 faults.append(replayed.fault)
             if replayed.through:
@@ -135,7 +137,7 @@ def _write(
                 yield whole(replayed, digests)
 
     with _memory_for_folding():
-        written = write_pack(store, changes(), specs=meaning.tables, layout=job.layout, kind="base")
+        written = write_pack(worker.store, changes(), specs=meaning.tables, layout=job.layout, kind="base")
     return _Done(job.ordinal, job.events, written, tuple(faults))
 
 
@@ -154,70 +156,3 @@ def _memory_for_folding() -> Iterator[None]:
     finally:
         if enabled:
             gc.enable()
-
-
-def _in_processes(jobs: Sequence[_Job], workers: Workers, stopping: Callable[[], bool]) -> Iterator[_Done]:
-    """The largest packs first: no process is left alone with one at the end. StoppedError when asked to stop."""
-    context = get_context("spawn")  # a fork would copy the threads of engines and clients in unknown states
-    ending = context.Event()
-    pool = ProcessPoolExecutor(workers.count, mp_context=context, initializer=_enter, initargs=(workers, ending))
-    try:
-        largest_first = sorted(jobs, key=lambda job: -job.events)
-        running = {pool.submit(_write_in_process, job) for job in largest_first}
-        while running:
-            check_going(stopping)
-            ended, running = wait(running, timeout=STOP_POLL_S, return_when=FIRST_COMPLETED)
-            for future in ended:
-                yield future.result()
-    finally:  # whoever still folds, when this ends early, stops at its next conversation
-        ending.set()
-        pool.shutdown(wait=True, cancel_futures=True)
-
-
-class _Process:
-    """What a worker process holds for its life, opened with its first job: a fault there is the job's."""
-
-    def __init__(self, workers: Workers, ending: Event) -> None:
-        self.ending = ending
-        self._workers = workers
-
-    @cached_property
-    def journal(self) -> JournalReader:
-        return self._workers.open_journal()
-
-    @cached_property
-    def store(self) -> Store:
-        return self._workers.open_store()
-
-    @cached_property
-    def meaning(self) -> Meaning:
-        return self._workers.open_meaning()
-
-    @cached_property
-    def trust(self) -> Trust:
-        return self.meaning.trust_of(self.journal.keyring())
-
-
-_process: _Process
-
-
-def _enter(workers: Workers, ending: Event) -> None:
-    global _process  # noqa: PLW0603 - a pool hands its jobs nothing but their arguments
-    threading.Thread(target=_end_with_parent, name="rebuild-parent", daemon=True).start()
-    _process = _Process(workers, ending)
-
-
-def _write_in_process(job: _Job) -> _Done:
-    process = _process
-    return _write(
-        job, process.journal, process.store,
-        meaning=process.meaning, trust=process.trust, stopping=process.ending.is_set,
-    )  # fmt: skip
-
-
-def _end_with_parent() -> None:
-    """A worker whose parent was killed would wait for ever: it holds both ends of the queue it waits at."""
-    parent = parent_process()
-    assert parent is not None, "a worker process has a parent"
-    parent.join()
-    os._exit(1)

@@ -16,7 +16,7 @@ from polyc.dataroot import DataRoot
 from polyc.signing import load_signer
 from projector.meaning import Meaning, meaning_of_facts
 from projector.publish import Projector, Published
-from projector.rebuild import Workers
+from projector.workers import Workers
 
 
 def run(arguments: Namespace) -> int:

@@ -2,9 +2,9 @@
 
 import subprocess
 import sys
+import threading
 
-from artifacts.layout import LayoutParameters
-from projector import rebuild
+from projector.workers import Worker, Workers, together
 
 WAIT_S = 60  # a bound for a hung test, never a measurement
 
@@ -16,19 +16,24 @@ class Never:
 
     def __init__(self) -> None:
         print("waiting", flush=True)
-        sys.stdin.read()
+        threading.Event().wait()
+
+
+def opened(worker: Worker, _number: int) -> None:
+    """A piece of work that does not get beyond its journal."""
+    raise AssertionError(f"{worker.journal} was opened")
 
 
 def parent() -> None:
     """Rebuild by two processes until killed."""
-    jobs = [rebuild._Job(number, (), (), LayoutParameters()) for number in range(2)]
-    workers = rebuild.Workers(count=2, open_journal=Never, open_store=Never, open_meaning=Never)
-    list(rebuild._in_processes(jobs, workers, lambda: False))
+    workers = Workers(count=2, open_journal=Never, open_store=Never, open_meaning=Never)
+    with together(workers, stopping=lambda: False) as share:
+        list(share(opened, range(2)))
 
 
 def test_workers_end_with_a_parent_that_was_killed() -> None:
     """The pipe of their output is closed by nobody but them."""
-    with subprocess.Popen([sys.executable, "-c", PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+    with subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert [process.stdout.readline() for _ in range(2)] == [b"waiting\n"] * 2
         process.kill()

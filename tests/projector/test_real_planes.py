@@ -26,10 +26,10 @@ from polyc.ids import SeededIds
 from polyc.signing import load_signer
 from projector.meaning import meaning_of_facts
 from projector.publish import Projector
-from projector.rebuild import Workers
 from projector.replay import StoppedError
 from projector.status import status
 from projector.verify import verify_artifacts
+from projector.workers import Workers
 from tests.support.archive import contents, fleet
 from tests.support.conversations import conversation, partition_of, turn
 
@@ -138,8 +138,7 @@ def test_processes_write_the_packs_that_one_process_writes(deployment: Deploymen
 def test_a_rebuild_by_processes_stops_when_asked_and_leaves_no_process(deployment: Deployment, tmp_path: Path) -> None:
     other = DirectoryStore(tmp_path / "other")
     projector = in_packs_of_one_week(deployment, other, workers=processes(deployment, tmp_path / "other"))
-    planned = len(deployment.journal.partitions())
-    asked = iter([False] * planned)  # while it plans; then there are processes
+    asked = iter([False])  # then there are processes
     projector.stop_when(lambda: next(asked, True))
     with pytest.raises(StoppedError):
         projector.rebuild()
