@@ -44,6 +44,16 @@ class Newest:
         """The number of the newest manifest met so far."""
         return None if self._known is None else self._known.body.generation
 
+    def is_latest(self, manifest: SignedManifest) -> bool:
+        """Whether no newer one was published since this one was met."""
+        number = manifest.body.generation
+        if manifest is not self._known or self._store.exists(generation_name(number + 1)):
+            return False
+        try:
+            return read_manifest(self._store, number) == manifest.content
+        except CorruptError:  # it is gone: whoever looks for the newest one says why
+            return False
+
     def latest(self) -> SignedManifest:
         """The newest manifest; UnavailableError when nothing has been published yet."""
         return unless_collected(self._latest)
@@ -113,6 +123,15 @@ class Pins:
     def held(self) -> Pin | None:
         """The lease now held."""
         return self._held
+
+    def is_newest(self, newest: Newest) -> bool:
+        """Whether the lease now held is good for a while and of the newest generation; changes nothing."""
+        held = self._held
+        return (
+            held is not None
+            and held.expires_at_us > self._clock.now_us() + LEASE_LIFETIME_S * 500_000
+            and newest.is_latest(held.manifest)
+        )
 
     def hold(self, newest: Newest) -> Pin:
         """Pin the newest generation; a lost race against the collector moves on to the next newest.

@@ -31,7 +31,7 @@ from pathlib import Path
 import duckdb
 
 from bench.large_archive import name_of, plant
-from journal.client import AuditClient
+from journal.line import LineClient
 from polyc import grants
 from polyc.cli.supervising import LOOPBACK, Supervisor, children_of
 from polyc.clock import SystemClock
@@ -194,7 +194,7 @@ def token(root: DataRoot, partition: str | None, *, subject: str = "admin:bench"
 async def core_on(root: DataRoot):
     """A core in this process; its audit goes to the same journal server as the edge's."""
     pool, clock, ids = WorkerPool(spares=2), SystemClock(), SystemIds()
-    audit = AuditClient(root.socket("audit"))
+    audit = LineClient(root.socket("line"))
     try:
         async with open_core(root, journal=audit, clock=clock, ids=ids, settings=Settings(), pool=pool) as opened:
             await pool.prefork()

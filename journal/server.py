@@ -1,7 +1,8 @@
-"""The journal's process: the only writer, on two private Unix sockets (rulings 5 and 6).
+"""The journal's process: the only writer, on private Unix sockets (rulings 5 and 6).
 
-`journal` serves everything; `audit` serves appends of `query-audit-*` and reads nothing. Health and reflection are
-on. Back-pressure is RESOURCE_EXHAUSTED: too many calls at once, or too many appends waiting for their commit.
+`journal` serves everything; `audit` serves appends of `query-audit-*` and reads nothing, and so does `line`, which
+speaks no gRPC (journal/line.py). Health and reflection are on. Back-pressure is RESOURCE_EXHAUSTED: too many calls at
+once, or too many appends waiting for their commit.
 """
 
 import functools
@@ -18,6 +19,8 @@ from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from journal import boot, wire
+from journal.line import CALL_TIMEOUT_S as LINE_TIMEOUT_S
+from journal.line import LineServer
 from journal.store import SqliteJournal
 from polyc.clock import Clock
 from polyc.dataroot import DataRoot
@@ -55,12 +58,14 @@ def serve(
     with boot.open_embedded(root, clock=clock, ids=ids, socket=str(socket)) as journal:
         servicer = JournalServicer(journal, on_keys=lambda: boot.publish_keys(root, journal))
         servers = [start_full(servicer, socket), start_audit(servicer, audit_socket)]
+        line = start_line(servicer, root.socket("line"))
         try:
             if ready is not None:
                 ready()
             stop.wait()
         finally:
             servicer.stopping.set()
+            line.close()
             for stopped in [server.stop(STOP_GRACE_S) for server in servers]:
                 stopped.wait()
             for path in (socket, audit_socket):
@@ -80,6 +85,12 @@ def start_audit(servicer: "JournalServicer", socket: Path) -> grpc.Server:
     audit = AuditServicer(servicer)
     pb_grpc.add_AuditServiceServicer_to_server(audit, server)  # type: ignore[no-untyped-call] # generated
     return _start(server, socket, "AuditService")
+
+
+def start_line(servicer: "JournalServicer", socket: Path) -> LineServer:
+    """The same for an edge that waits for each append."""
+    audit = AuditServicer(servicer)
+    return LineServer(socket, head=audit.head, append=audit.append)
 
 
 def answered(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -118,9 +129,13 @@ class JournalServicer(pb_grpc.JournalServiceServicer):
 
     def append(self, message: pb.SignedAppend, context: grpc.ServicerContext) -> pb.Ack:
         """One append, waiting no longer than the caller does."""
+        return self.append_within(message, timeout_s=_time_left_s(context))
+
+    def append_within(self, message: pb.SignedAppend, *, timeout_s: float) -> pb.Ack:
+        """One append, waited for so long."""
         signed = wire.append_of_pb(message)
         pending = self.journal.submit((signed,))[0]
-        ack = pending.result(timeout_s=_time_left_s(context))
+        ack = pending.result(timeout_s=timeout_s)
         if signed.partition == KEYS_PARTITION:
             self._on_keys()
         return wire.ack_to_pb(ack)
@@ -280,24 +295,32 @@ class AuditServicer(pb_grpc.AuditServiceServicer):
     def __init__(self, full: JournalServicer) -> None:
         self._full = full
 
-    @answered
-    def AppendAudit(  # noqa: N802 gRPC's name
-        self, request: pb.AppendAuditRequest, context: grpc.ServicerContext
-    ) -> pb.AppendAuditResponse:
+    def append(self, request: pb.AppendAuditRequest, *, timeout_s: float = LINE_TIMEOUT_S) -> pb.AppendAuditResponse:
         """One audit append."""
         _check_audit(request.append.partition)
-        return pb.AppendAuditResponse(ack=self._full.append(request.append, context))
+        return pb.AppendAuditResponse(ack=self._full.append_within(request.append, timeout_s=timeout_s))
 
-    @answered
-    def AuditHead(  # noqa: N802 gRPC's name
-        self, request: pb.AuditHeadRequest, _context: grpc.ServicerContext
-    ) -> pb.AuditHeadResponse:
+    def head(self, request: pb.AuditHeadRequest) -> pb.AuditHeadResponse:
         """Where an audit partition stands."""
         _check_audit(request.partition)
         head = self._full.journal.partition_head(request.partition)
         return pb.AuditHeadResponse(
             head=None if head is None else wire.head_to_pb(head), origin=self._full.journal.origin
         )
+
+    @answered
+    def AppendAudit(  # noqa: N802 gRPC's name
+        self, request: pb.AppendAuditRequest, context: grpc.ServicerContext
+    ) -> pb.AppendAuditResponse:
+        """`append`, waiting no longer than the caller does."""
+        return self.append(request, timeout_s=_time_left_s(context))
+
+    @answered
+    def AuditHead(  # noqa: N802 gRPC's name
+        self, request: pb.AuditHeadRequest, _context: grpc.ServicerContext
+    ) -> pb.AuditHeadResponse:
+        """`head`."""
+        return self.head(request)
 
 
 def _portions(requests: Iterator[Any], count: int) -> Iterator[list[Any]]:

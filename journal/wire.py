@@ -184,7 +184,7 @@ def batched_stored(appends: Iterable[Stored]) -> Iterator[list[pb.StoredAppend]]
 
 def abort(context: grpc.ServicerContext, error: PolycError) -> NoReturn:
     """End the call with the error's code; what the caller needs to act travels in trailing metadata."""
-    metadata: list[tuple[str, str | bytes]] = [(_FAMILY, _family(error))]
+    metadata: list[tuple[str, str | bytes]] = [(_FAMILY, family_of(error))]
     if error.hint is not None:
         metadata.append((_HINT, error.hint.encode()))
     if isinstance(error, ConflictError):
@@ -203,19 +203,13 @@ def explain(error: grpc.RpcError) -> PolycError:
     hint = metadata.get(_HINT)
     hint = hint.decode() if hint is not None else None
     match metadata.get(_FAMILY):
-        case "conflict":
-            return ConflictError(message, actual=int(metadata.get(_ACTUAL, "0")), hint=hint)
-        case "idempotency":
-            return IdempotencyConflictError(message, hint=hint)
         case "corrupt":
             place = metadata.get(_PLACE, b"").decode()
             return CorruptError(
                 message.removeprefix(f"{place}: "), place=place, kind=metadata.get(_KIND, "corrupt"), hint=hint
             )
-        case "refused":
-            return RefusedError(message, code=code, hint=hint)
-        case "unavailable":
-            return UnavailableError(message, code=code, hint=hint)
+        case "conflict" | "idempotency" | "refused" | "unavailable" as family:
+            return error_of(family, message, code=code, hint=hint, actual=int(metadata.get(_ACTUAL, "0")))
         case _:
             if code == "deadline_exceeded":
                 hint = "an append may still be sealed: repeat it under the same append id"
@@ -225,7 +219,21 @@ def explain(error: grpc.RpcError) -> PolycError:
             return UnavailableError("the journal's process does not answer", hint="is `polyc up` running?")
 
 
-def _family(error: PolycError) -> str:
+def error_of(family: str, message: str, *, code: Code, hint: str | None, actual: int) -> PolycError:
+    """The error that another process told; what is corrupt there is unavailable here."""
+    match family:
+        case "conflict":
+            return ConflictError(message, actual=actual, hint=hint)
+        case "idempotency":
+            return IdempotencyConflictError(message, hint=hint)
+        case "refused":
+            return RefusedError(message, code=code, hint=hint)
+        case _:
+            return UnavailableError(message, code=code, hint=hint)
+
+
+def family_of(error: PolycError) -> str:
+    """The error's family, as callers are told it."""
     match error:
         case ConflictError():
             return "conflict"

@@ -100,7 +100,7 @@ class DataRoot:
             raise CorruptError("policy file cannot be read", place=str(self.policy_file), kind="policy") from error
 
     def socket(self, name: str) -> Path:
-        """The path of a socket (`journal`, `audit`, `query`) in the short runtime folder."""
+        """The path of a socket (`journal`, `audit`, `line`, `query`) in the short runtime folder."""
         base = Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp")  # noqa: S108 the folder is 0700 and named by a hash
         digest = hashlib.sha256(os.fsencode(self.path)).hexdigest()[:12]
         name_of_folder = f"polyc-{os.getuid()}-{digest}"

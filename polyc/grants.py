@@ -143,10 +143,15 @@ def verify(token: str | bytes, *, keys: KeyRing, size: int, now_us: int) -> Gran
     # 2
     grant = _grant_of(claims)
     # 3
+    check_times(grant, now_us=now_us)
+    return grant
+
+
+def check_times(grant: Grant, *, now_us: int) -> None:
+    """Return, or raise GrantRefusedError when the grant is not valid yet or any more."""
     now_s = now_us // 1_000_000
     _demand(grant.issued_at_s <= now_s + GRANT_LEEWAY_S, "iat")
     _demand(now_s < grant.expires_at_s, "exp")
-    return grant
 
 
 def bearer_of(headers: Iterable[tuple[bytes, bytes]]) -> str:

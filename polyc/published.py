@@ -11,6 +11,8 @@ keeps both loaded, looks at the files on each use, and answers with a verified g
 It does not resolve scopes: that is admission's business.
 """
 
+import hashlib
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +30,7 @@ from polyc.grants import Grant, GrantRefusedError
 from polyc.keyring import KEYS_PARTITION, KeyRing
 from polyc.limits import (
     GRANT_LEEWAY_S,
+    GRANTS_REMEMBERED_MAX,
     KEY_BUNDLE_SIZE_BYTES_MAX,
     REVOCATION_AGE_S_MAX,
     REVOCATIONS_SIZE_BYTES_MAX,
@@ -202,6 +205,7 @@ class EdgeTrust:
         self._bundle_stamp: object = None
         self._revocations: Revocations | None = None
         self._revocations_stamp: object = None
+        self._verified: OrderedDict[bytes, _Verified] = OrderedDict()
 
     def bundle(self) -> KeyBundle:
         """The verified key bundle as it is published now."""
@@ -229,7 +233,8 @@ class EdgeTrust:
         """The verified, unrevoked grant of a bearer; `size` is a log size the edge knows of (its generation's).
 
         1. The key bundle and the revocations, fresh. 2. The bundle is as new as the revocations say.
-        3. The grant, judged at the newest log size known. 4. Not revoked.
+        3. The grant, judged at the newest log size known; what was verified with these keys at this size is not
+        verified again, but its times are. 4. Not revoked.
         """
         # 1
         revocations = self.revocations()
@@ -239,10 +244,31 @@ class EdgeTrust:
             raise UnavailableError("the published keys are older than the revocations", hint="try again")
         # 3
         newest = max(size, bundle.size, revocations.size)
-        grant = grants.verify(token, keys=bundle.keys, size=newest, now_us=self._clock.now_us())
+        grant = self._verify(token, bundle=bundle, size=newest)
         # 4
         revocations.check(grant)
         return grant
+
+    def _verify(self, token: str, *, bundle: KeyBundle, size: int) -> Grant:
+        now_us, digest = self._clock.now_us(), hashlib.sha256(token.encode("utf-8", "replace")).digest()
+        known = self._verified.get(digest)
+        if known is not None and known.bundle is bundle and known.size == size:
+            grants.check_times(known.grant, now_us=now_us)
+            return known.grant
+        grant = grants.verify(token, keys=bundle.keys, size=size, now_us=now_us)
+        self._verified[digest] = _Verified(grant=grant, bundle=bundle, size=size)
+        if len(self._verified) > GRANTS_REMEMBERED_MAX:
+            self._verified.popitem(last=False)
+        return grant
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Verified:
+    """A grant whose signature and claims were found good, with these keys, at this size of the log."""
+
+    grant: Grant
+    bundle: KeyBundle
+    size: int
 
 
 def _verified_revocations(raw: bytes, *, bundle: KeyBundle) -> Revocations:

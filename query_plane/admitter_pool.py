@@ -11,6 +11,7 @@ import os
 import select
 import signal
 import socket
+from collections import OrderedDict
 from collections.abc import Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +22,7 @@ import msgspec
 from artifacts.newest import Newest, Pins
 from polyc.errors import UnavailableError
 from polyc.grants import ByReference, Grant
-from polyc.limits import ADMISSION_SIZE_BYTES_MAX, QUERY_DEADLINE_S
+from polyc.limits import ADMISSION_SIZE_BYTES_MAX, QUERY_DEADLINE_S, SCOPES_REMEMBERED_MAX
 from query_plane import admission_wire as wire
 from query_plane.admission import Snapshot, snapshot_of
 from query_plane.pool import WorkerPool
@@ -128,6 +129,9 @@ class AdmitterPool:
         self._turns = asyncio.Semaphore(count)
         self._idle: list[AdmitterProcess] = []
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="pins")
+        self._pinning = 0  # looks that are under way in the thread
+        self._generation: Pinned | None = None  # what the last look pinned
+        self._resolved: OrderedDict[tuple[str, ByReference], tuple[str, ...]] = OrderedDict()
         self._tasks: set[asyncio.Task[Any]] = set()
         self._closed = False
 
@@ -138,7 +142,7 @@ class AdmitterPool:
 
     async def snapshot(self, grant: Grant) -> Snapshot:
         """The newest generation, pinned, and the grant's partitions in it."""
-        generation = await asyncio.get_running_loop().run_in_executor(self._thread, self._pin)
+        generation = self._unchanged() or await self._pinned()
         return await snapshot_of(grant, generation, meant=lambda it: self._partitions(generation, it))
 
     async def admit(
@@ -163,10 +167,27 @@ class AdmitterPool:
         await asyncio.get_running_loop().run_in_executor(self._thread, self._pins.release)
         self._thread.shutdown(wait=True)
 
-    def _pin(self) -> Pinned:
-        return pinned_of(self._pins.hold(self._newest).manifest)
+    def _unchanged(self) -> Pinned | None:
+        """What is pinned, when that is still the newest generation: a look at three names, not worth a thread."""
+        if self._pinning or self._generation is None or not self._pins.is_newest(self._newest):
+            return None
+        return self._generation
+
+    async def _pinned(self) -> Pinned:
+        """The newest generation, pinned: a new one is verified and leased, which is not for the event loop."""
+        self._pinning += 1
+        try:
+            pin = await asyncio.get_running_loop().run_in_executor(self._thread, self._pins.hold, self._newest)
+        finally:
+            self._pinning -= 1
+        self._generation = pinned_of(pin.manifest)
+        return self._generation
 
     async def _partitions(self, generation: Pinned, reference: ByReference) -> tuple[str, ...]:
+        """The partitions of a grant by reference: both are values, so what was found is remembered."""
+        known = self._resolved.get((generation.sha256, reference))
+        if known is not None:
+            return known
         question = wire.Partitions(
             generation=generation,
             persona_id=reference.persona_id,
@@ -176,6 +197,9 @@ class AdmitterPool:
         )
         answer, _ = await self._ask(question, deadline_s=QUERY_DEADLINE_S)
         assert isinstance(answer, wire.Found), "an admitter answers what it was asked"
+        self._resolved[generation.sha256, reference] = answer.partitions
+        if len(self._resolved) > SCOPES_REMEMBERED_MAX:
+            self._resolved.popitem(last=False)
         return answer.partitions
 
     async def _ask(self, question: wire.ToAdmitter, *, deadline_s: float) -> tuple[wire.FromAdmitter, Admitted]:

@@ -26,9 +26,9 @@ async def answer_message(core: SearchCore, headers: Headers, request: pb.SearchR
     async def read() -> bytes:
         return bytes(_json.encode(request))
 
-    answer = await core.search(headers, read)
-    response: pb.SearchResponse = _json.decode(answer.to_json(), pb.SearchResponse)
-    return response
+    async with core.answering(headers, read) as answer:
+        response: pb.SearchResponse = _json.decode(answer.to_json(), pb.SearchResponse)
+        return response
 
 
 class SearchDoor(SearchService):

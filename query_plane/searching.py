@@ -68,12 +68,13 @@ class SearchCore:
         self._seen: OrderedDict[str, GenerationRef] = OrderedDict()
         self._concluding: set[asyncio.Task[bool]] = set()
 
-    async def search(self, headers: Headers, read: Callable[[], Awaitable[bytes]]) -> SearchAnswer:
-        """Answer one request.
+    @asynccontextmanager
+    async def answering(self, headers: Headers, read: Callable[[], Awaitable[bytes]]) -> AsyncIterator[SearchAnswer]:
+        """The answer to one request, for the block that sends it.
 
         1. Authorization: exactly one bearer, before the body is read.  2. Grant, generation, scope; the body.
         3. Intent, durable; without it nothing runs.  4. A generation as fresh as asked, or the cursor's.
-        5. The search, in a thread.  6. Outcome, exactly one, whatever happened; the answer does not wait for it: the
+        5. The search, in a thread.  6. Outcome, exactly one, whatever happened, once the block has sent the answer: the
         ledger holds the open intent, durably, until the outcome is on record.
         """
         bearer = bearer_of(headers)  # 1
@@ -87,18 +88,20 @@ class SearchCore:
         intent = await self._audit.intend(grant, said, scope_size=size, as_of=snapshot.as_of)  # 3
         outcome = Outcome(status="cancelled", error_code="canceled")
         try:
-            if asked is None:
-                raise refusal
-            async with self._slots.hold(grant.subject):
-                answer = await self._answer(grant, snapshot, asked, intent)  # 4, 5
+            try:
+                if asked is None:
+                    raise refusal
+                async with self._slots.hold(grant.subject):
+                    answer = await self._answer(grant, snapshot, asked, intent)  # 4, 5
+            except PolycError as error:
+                is_refused = isinstance(error, RefusedError)
+                outcome = Outcome(status="refused" if is_refused else "failed", error_code=error.code)
+                raise
+            except Exception as error:
+                outcome = Outcome(status="failed", error_code="internal")
+                raise QueryFailedError(intent.query_id) from error
+            yield answer
             outcome = Outcome(status="ok", row_count=len(answer.results), truncated=answer.window.more_available)
-            return answer
-        except PolycError as error:
-            outcome = Outcome(status="refused" if isinstance(error, RefusedError) else "failed", error_code=error.code)
-            raise
-        except Exception as error:
-            outcome = Outcome(status="failed", error_code="internal")
-            raise QueryFailedError(intent.query_id) from error
         finally:
             outcome.as_of = snapshot.as_of  # 6
             outcome.elapsed_ms = int(1000 * (self._clock.monotonic_s() - started_s))
@@ -207,8 +210,11 @@ def search_local(
         return body
 
     async def run() -> SearchAnswer:
-        async with open_search(root, journal=port, clock=clock, ids=ids) as core:
-            return await core.search(bearer_header(token), read)
+        async with (
+            open_search(root, journal=port, clock=clock, ids=ids) as core,
+            core.answering(bearer_header(token), read) as answer,
+        ):
+            return answer
 
     return asyncio.run(run())
 
@@ -221,11 +227,10 @@ async def plain_search(core: SearchCore, scope: Scope, receive: Receive, send: S
         return await plain.read_body(headers, receive)
 
     try:
-        answer = await core.search(scope["headers"], read)
+        async with core.answering(scope["headers"], read) as answer:
+            await send_whole(send, 200, answer.to_json())
     except PolycError as error:
         await plain.send_error(error, send)
-        return
-    await send_whole(send, 200, answer.to_json())
 
 
 def _decoded(body: bytes, *, now_us: int) -> tuple[Asked | None, RefusedError]:

@@ -85,12 +85,12 @@ def control(arguments: Namespace) -> int:
 
 def query(arguments: Namespace) -> int:
     """The Query edge: it reaches the journal's append-only socket and nothing else of it."""
-    from journal.client import AuditClient
+    from journal.line import LineClient
     from polyc.cli.edge import announced
     from query_plane.serve import serve
 
     root = root_of(arguments)
-    audit = AuditClient(root.socket("audit"))
+    audit = LineClient(root.socket("line"))
     control_port = arguments.port - 1  # ruling 31: Control on N, the edge on N + 1; its pages ask from there
     origins = (f"http://127.0.0.1:{control_port}", f"http://localhost:{control_port}")
     with announced(root) as ready:

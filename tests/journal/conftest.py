@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from journal import boot
 from journal.client import JournalClient
 from journal.server import JournalServicer, start_full
+from polyc.clock import SystemClock
+from polyc.dataroot import DataRoot
+from polyc.ids import SystemIds
 from tests.journal.log import ORIGIN, Log
 from tests.journal.model import MemoryJournal
+from tests.journal.running import Running
 
 
 @pytest.fixture
@@ -47,3 +52,18 @@ def any_journal(request: pytest.FixtureRequest, log: Log) -> Iterator[object]:
                 yield client
         finally:
             server.stop(None).wait()
+
+
+@pytest.fixture
+def root(tmp_path: Path, monkeypatch) -> DataRoot:
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
+    root = DataRoot(tmp_path / "root")
+    boot.create_deployment(root, clock=SystemClock(), ids=SystemIds())
+    return root
+
+
+@pytest.fixture
+def running(root: DataRoot) -> Iterator[Running]:
+    running = Running(root)
+    yield running
+    running.stop()

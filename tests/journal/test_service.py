@@ -14,7 +14,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 from journal import boot, server, wire
 from journal.client import AuditClient, JournalClient
 from journal.store import SqliteJournal
-from polyc.appending import Author, Draft
+from polyc.appending import Draft
 from polyc.clock import SystemClock
 from polyc.dataroot import DataRoot
 from polyc.errors import CorruptError, RefusedError, UnavailableError
@@ -25,46 +25,7 @@ from polyc.signing import load_signer, new_signer
 from polychrome.journal.v1 import journal_pb2 as pb
 from polychrome.journal.v1 import journal_pb2_grpc as pb_grpc
 from tests.journal.log import MESSAGE, Log, key_added
-
-
-class Running:
-    """A journal process in a thread of this one."""
-
-    def __init__(self, root: DataRoot) -> None:
-        self.root = root
-        self._stop, self._ready = threading.Event(), threading.Event()
-        self._thread = threading.Thread(target=self._serve)
-        self._thread.start()
-        assert self._ready.wait(30)
-
-    def _serve(self) -> None:
-        server.serve(self.root, clock=SystemClock(), ids=SystemIds(), stop=self._stop, ready=self._ready.set)
-
-    def stop(self) -> None:
-        self._stop.set()
-        self._thread.join()
-
-    def author(self, port, role: str) -> Author:
-        signer = load_signer(self.root.keys / f"{role}.pem")
-        return Author(port, signer, clock=SystemClock(), ids=SystemIds())
-
-    def say(self, port, partition: str, *texts: str) -> None:
-        self.author(port, "harness").append(partition, [Draft(MESSAGE, text.encode()) for text in texts])
-
-
-@pytest.fixture
-def root(tmp_path: Path, monkeypatch) -> DataRoot:
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "run"))
-    root = DataRoot(tmp_path / "root")
-    boot.create_deployment(root, clock=SystemClock(), ids=SystemIds())
-    return root
-
-
-@pytest.fixture
-def running(root: DataRoot):
-    running = Running(root)
-    yield running
-    running.stop()
+from tests.journal.running import Running
 
 
 @pytest.fixture
@@ -75,7 +36,7 @@ def client(running: Running):
 
 def test_sockets_are_private_and_go_away_with_the_server(root: DataRoot):
     running = Running(root)
-    for name in ("journal", "audit"):
+    for name in ("journal", "audit", "line"):
         assert stat.S_IMODE(root.socket(name).stat().st_mode) == 0o600
         assert stat.S_IMODE(root.socket(name).parent.stat().st_mode) == 0o700
     running.stop()

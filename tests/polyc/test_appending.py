@@ -22,8 +22,10 @@ class OnePartition:
         self.at = None
         self.overtaken_times = overtaken_times
         self.calls = 0
+        self.asked = 0
 
     def head(self, partition):
+        self.asked += 1
         return self.at
 
     def append(self, signed):
@@ -73,6 +75,26 @@ def test_any_retries_until_it_is_first():
     port = OnePartition(overtaken_times=3)
     assert an_author(port).append("conv-a", [Draft(3, b"x")]).last_position == 1
     assert port.calls == 4
+
+
+def test_an_author_asks_for_the_head_once_while_nobody_comes_between():
+    port = OnePartition()
+    author = an_author(port)
+    for position in (1, 2, 3):
+        assert author.append("conv-a", [Draft(3, b"x")]).last_position == position
+    assert port.asked == 1
+
+
+def test_an_author_that_was_overtaken_asks_for_the_head():
+    port = OnePartition()
+    author, other = an_author(port), an_author(port)
+    author.append("conv-a", [Draft(3, b"x")])
+    other.append("conv-a", [Draft(3, b"y")])
+    port.overtaken_times = 1  # as a journal would say to who chains to the first
+    assert author.append("conv-a", [Draft(3, b"z")]).last_position == 3
+    asked = port.asked
+    author.append("conv-a", [Draft(3, b"z")], expected=3)
+    assert port.asked == asked + 1, "whoever names a position is told the truth about it"
 
 
 def test_an_expected_position_is_never_retried():

@@ -168,6 +168,40 @@ def test_an_older_list_does_not_bring_a_revoked_grant_back(keys, trust, tmp_path
     assert trust.grant_of(bearer)
 
 
+def test_a_grant_that_was_good_is_refused_once_its_time_is_over_or_it_is_revoked(keys, trust, tmp_path) -> None:
+    """What is remembered of a bearer is its signature, never that it is valid."""
+    bearer = token(keys)
+    assert trust.grant_of(bearer) == trust.grant_of(bearer)
+    write(tmp_path, keys, sequence=5, credential_ids=frozenset({grant(keys).credential_id}))
+    with pytest.raises(GrantRefusedError) as revoked:
+        trust.grant_of(bearer)
+    assert revoked.value.reason == "revoked"
+    write(tmp_path, keys, sequence=6)
+    assert trust.grant_of(bearer)
+    keys.clock.advance(seconds=300)
+    write(tmp_path, keys, sequence=7)
+    with pytest.raises(GrantRefusedError) as ended:
+        trust.grant_of(bearer)
+    assert ended.value.reason == "exp"
+
+
+def test_a_remembered_bearer_does_not_outlive_its_key(keys, trust, tmp_path) -> None:
+    bearer = token(keys)
+    assert trust.grant_of(bearer)
+    keys.append(keys.revoked(keys.signers["grant"], from_index=0))
+    keys.publish(tmp_path)
+    with pytest.raises(GrantRefusedError):
+        trust.grant_of(bearer)
+
+
+def test_another_spelling_of_a_remembered_bearer_is_verified_anew(keys, trust) -> None:
+    bearer = token(keys)
+    assert trust.grant_of(bearer)
+    for other in (f"{bearer}=", bearer[:-1], bearer[:-2] + ("AA" if bearer[-2:] != "AA" else "BB")):
+        with pytest.raises(GrantRefusedError):
+            trust.grant_of(other)
+
+
 def test_an_old_key_bundle_beside_a_newer_list_is_noticed(keys, trust, tmp_path) -> None:
     write(tmp_path, keys, sequence=2, keys_position=keys.head.position + 1)
     with pytest.raises(UnavailableError):
