@@ -21,7 +21,7 @@ import msgspec
 from polyc import canonical
 from polyc.errors import CorruptError
 from search.analyzer import ANALYZER
-from search.chunk import CHUNKER, REDACTION, SessionMeta
+from search.chunk import CHUNKER, REDACTION, Kind, SessionMeta
 
 PACK_FILE: Final = "pack.json"
 PARTITIONS_FILE: Final = "partitions.json"
@@ -30,6 +30,11 @@ IndexName = Literal["main", "outputs"]
 INDEX_NAMES: Final[tuple[IndexName, ...]] = ("main", "outputs")
 SCHEMA: Final = "search/2"
 FOLDER: Final = "search/"
+
+
+def index_of(kind: Kind) -> IndexName:
+    """The index that holds the chunks of a kind."""
+    return "outputs" if kind == "output" else "main"
 
 
 class FileEntry(msgspec.Struct, frozen=True):

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar
 from artifacts.store import Store
 from polyc.errors import CorruptError, RefusedError, UnavailableError
 from polyc.limits import SEARCH_LANE_DEPTH, SEARCH_OFFSET_MAX, SEARCH_POOL
-from search.chunk import SessionMeta
+from search.chunk import Chunk, SessionMeta
 from search.opened import OpenPack
 from search.query.answer import Freshness, GenerationUse, Hit, ResultWindow, SearchAnswer
 from search.query.clauses import Question, compile_question
@@ -27,21 +27,14 @@ from search.query.cursor import Cursor, open_cursor, query_hash, seal_cursor
 from search.query.facets import count_facets
 from search.query.filters import conversation_filter
 from search.query.fusion import RANKING, Ranked, fuse, only_lexical, only_semantic
-from search.query.lexical_lane import (
-    LexicalLane,
-    Match,
-    Unit,
-    hit_units,
-    newest_spots,
-    scope_units,
-    scoped_clauses,
-)
+from search.query.lexical_lane import LexicalLane, Match, newest_spots
 from search.query.present import explain_answer, format_time, make_hit
 from search.query.request import SearchRequest, check_request
 from search.query.scope import Access, Scope, ScopedPack, narrow, resolve_scope
 from search.query.shape import Shaped, shape_dense, shape_diverse
 from search.query.snippet import Marker
 from search.query.stopwords import STOP_WORDS
+from search.query.units import Unit, hit_units, scope_units, scoped_clauses
 
 if TYPE_CHECKING:  # vectors need numpy: loaded by whoever enables them
     from search.query.fusion import SemanticMatch
@@ -88,13 +81,31 @@ class SearchEngine:
         verbose: bool = False,
     ) -> SearchAnswer:
         """The answer; RefusedError for a request that contradicts itself or a cursor of another search."""
+        try:
+            return self.once(request, access=access, generation=generation, freshness=freshness, verbose=verbose)
+        except CoincidenceError:
+            return self.once(
+                request, access=access, generation=generation, freshness=freshness, verbose=verbose, careful=True
+            )
+
+    def once(
+        self,
+        request: SearchRequest,
+        *,
+        access: Access,
+        generation: GenerationRef,
+        freshness: Freshness | None = None,
+        verbose: bool = False,
+        careful: bool = False,
+    ) -> SearchAnswer:
+        """The answer, or CoincidenceError when it must be looked for carefully (`search.query.lexical_lane`)."""
         check_request(request)  # 1
         offset = self._offset(request, access, generation)
         scope = self.scope(generation, access)  # 2
         admits = conversation_filter(scope.metas, request.filters)  # 3
         packs = scope.packs if admits is None else narrow(scope, filter(admits, _partitions(scope)))
         question = compile_question((request.text, *request.terms))  # 4
-        run = _Run(request, scope, packs, question)
+        run = _Run(request, scope, packs, question, careful=careful)
         wanted = offset + request.limit + 1
         ranked = run.rank(self._semantic_for(request), batch=2 * wanted)  # 5, 6, 7
         shaped = run.shape(ranked, wanted=wanted)  # 8
@@ -195,6 +206,8 @@ class SearchEngine:
         chunk = scoped.pack.chunk(item.spot.index_name, item.spot.row)
         if chunk.partition != item.spot.partition or not scoped.admits(chunk.partition):
             raise CorruptError("search record is of another partition", place=scoped.pack.identity, kind="search")
+        if item.lexical is not None:
+            item = item._replace(lexical=run.confirmed(item.lexical, chunk))
         return make_hit(
             item,
             chunk,
@@ -220,19 +233,24 @@ class SearchEngine:
 class _Run:
     """One search on its way: what the steps hand to each other."""
 
-    def __init__(self, request: SearchRequest, scope: Scope, packs: tuple[ScopedPack, ...], question: Question) -> None:
+    def __init__(
+        self, request: SearchRequest, scope: Scope, packs: tuple[ScopedPack, ...], question: Question, *, careful: bool
+    ) -> None:
         self.request = request
         self.scope = scope
         self.packs = packs
         self.question = question
         self.marker = Marker(question.clauses)
-        self.units: list[Unit] = hit_units(packs, request)
+        self.scope_units = scope_units(scope.packs)
+        self.units: list[Unit] = hit_units(self.scope_units if packs is scope.packs else scope_units(packs), request)
         self.clauses: tuple[ScopedClause, ...] = ()
         self.total = 0
         self.fallback: str | None = None
         self.effective_mode = "lexical"
         self.semantic: SemanticIndex | None = None  # the one that took part
         self.lanes: dict[str, object] = {}
+        self._lane: LexicalLane | None = None
+        self._careful = careful
         self._batch = 0
 
     def rank(self, semantic: "SemanticIndex | None", *, batch: int) -> Iterable[Ranked]:
@@ -269,13 +287,21 @@ class _Run:
             ranked, wanted=wanted, root_of=lambda partition: metas.get(partition, SessionMeta()).root or partition
         )
 
+    def confirmed(self, match: Match, chunk: Chunk) -> Match:
+        """The match with what its own text scores, which is what it was ordered by."""
+        assert self._lane is not None, "a match comes from the lane"
+        scored = self._lane.scored(match, chunk)
+        if scored.score != match.scored.score:
+            raise CoincidenceError
+        return match._replace(scored=scored)
+
     def _lexical(self, question: Question) -> Iterable[Match]:
-        self.clauses = scoped_clauses(question, self.scope, scope_units(self.scope.packs))
+        self.clauses = scoped_clauses(question, self.scope, self.scope_units)
         if not self.clauses:
             return ()
-        lane = LexicalLane(self.units, self.clauses, batch=self._batch)
-        self.total = lane.total
-        return lane
+        self._lane = LexicalLane(self.units, self.clauses, batch=self._batch, careful=self._careful)
+        self.total = self._lane.total
+        return self._lane
 
     def _telling(self, matches: Iterable[Match]) -> Iterable[Match]:
         """Those that match a quarter or more of what the question's words tell."""
@@ -317,6 +343,10 @@ class _Run:
             return ()
         found, self.total = newest_spots(self.units, SEARCH_POOL)
         return [Ranked(0.0, rank, spot, None, None, None, None) for rank, spot in enumerate(found, 1)]
+
+
+class CoincidenceError(Exception):
+    """Chunks that the engine scored alike have different scores."""
 
 
 def _semantic_refused(reason: str) -> UnavailableError | RefusedError:

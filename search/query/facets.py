@@ -7,8 +7,8 @@ from typing import Any, Final
 import tantivy
 
 from search.chunk import KINDS, SessionMeta
-from search.query.lexical_lane import Unit, clause_query
 from search.query.score import ScopedClause
+from search.query.units import Unit, clause_query
 
 _TOP: Final = 20
 _BUCKETS_MAX: Final = 65_000  # the engine's bound; a pack has no more partitions or tools that match

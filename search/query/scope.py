@@ -9,8 +9,9 @@ import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Any, Literal
 
+from polyc.limits import SEARCH_SCOPE_WORDS_MAX
 from search.chunk import SessionMeta
 from search.opened import OpenPack
 from search.pack import INDEX_NAMES, Counts, IndexName
@@ -34,12 +35,14 @@ class Access:
         return hashlib.sha256("\x1f".join([self.realm, *names]).encode()).hexdigest()[:32]
 
 
-class ScopedPack(NamedTuple):
+class ScopedPack:
     """A pack with the ordinals that count; `whole` when these are all of the pack's."""
 
-    pack: OpenPack
-    ordinals: tuple[int, ...]
-    whole: bool
+    def __init__(self, pack: OpenPack, ordinals: tuple[int, ...]) -> None:
+        self.pack = pack
+        self.ordinals = ordinals
+        self.whole = len(ordinals) == len(pack.entries)
+        self.condition: Any = None  # the engine's form of it, once it was asked for
 
     def admits(self, partition: str) -> bool:
         """Whether the partition is one of those that count."""
@@ -48,17 +51,30 @@ class ScopedPack(NamedTuple):
         return at < len(self.ordinals) and self.ordinals[at] == ordinal
 
 
-class Scope(NamedTuple):
-    """The rows of a scope over the packs of a generation, oldest first."""
+WordName = tuple[tuple[str, tuple[str, ...]], ...]  # a word by its clauses: their fields and tokens
 
-    packs: tuple[ScopedPack, ...]
-    metas: dict[str, SessionMeta]
-    counts: dict[IndexName, Counts]
+
+class Scope:
+    """The rows of a scope over the packs of a generation, oldest first; shared between threads."""
+
+    def __init__(
+        self, packs: tuple[ScopedPack, ...], metas: dict[str, SessionMeta], counts: dict[IndexName, Counts]
+    ) -> None:
+        self.packs = packs
+        self.metas = metas
+        self.counts = counts
+        self.matching: dict[WordName, int] = {}  # how many of its chunks have a word, as far as it was asked
 
     @property
     def chunks(self) -> int:
         """Chunks of all indexes."""
         return sum(counts.chunks for counts in self.counts.values())
+
+    def remember(self, name: WordName, matching: int) -> None:
+        """Keep how many chunks have a word."""
+        if len(self.matching) >= SEARCH_SCOPE_WORDS_MAX:
+            self.matching.clear()
+        self.matching[name] = matching
 
 
 def resolve_scope(packs: Sequence[OpenPack], access: Access) -> Scope:
@@ -82,7 +98,7 @@ def resolve_scope(packs: Sequence[OpenPack], access: Access) -> Scope:
                 if counts.chunks:
                     totals[index] = totals[index].plus(counts)
         if ordinals:
-            found.append(ScopedPack(pack, tuple(ordinals), len(ordinals) == len(pack.entries)))
+            found.append(ScopedPack(pack, tuple(ordinals)))
     return Scope(tuple(reversed(found)), metas, totals)
 
 
@@ -90,10 +106,11 @@ def narrow(scope: Scope, keep: Iterable[str]) -> tuple[ScopedPack, ...]:
     """The scope's packs with only these partitions: filters narrow what is found, never what scores rest on."""
     wanted = set(keep)
     narrowed = []
-    for pack, ordinals, _ in scope.packs:
-        left = tuple(ordinal for ordinal in ordinals if pack.entries[ordinal].partition in wanted)
+    for scoped in scope.packs:
+        entries = scoped.pack.entries
+        left = tuple([ordinal for ordinal in scoped.ordinals if entries[ordinal].partition in wanted])
         if left:
-            narrowed.append(ScopedPack(pack, left, len(left) == len(pack.entries)))
+            narrowed.append(ScopedPack(scoped.pack, left))
     return tuple(narrowed)
 
 

@@ -42,11 +42,13 @@ class ScopedClause(NamedTuple):
 
 
 class Scored(NamedTuple):
-    """A chunk's score (before its kind's weight), what each clause gave, and which words matched."""
+    """A chunk's score (before its kind's weight), what each clause gave, which words matched; and its lengths."""
 
     score: float
     parts: tuple[float, ...]
     words: frozenset[int]
+    body_count: int
+    stem_count: int
 
 
 class Scorer:
@@ -83,7 +85,7 @@ class Scorer:
                 room = K1 * (1 - B + B * size / scoped.averages[self._index])
                 gain = clause.weight * scoped.idf * count * (K1 + 1) / (count + room)
             parts.append(gain)
-        return Scored(math.fsum(parts), tuple(parts), frozenset(words))
+        return Scored(math.fsum(parts), tuple(parts), frozenset(words), body_count, stem_count)
 
 
 class _Gains(dict[Unit, tuple[int, ...]]):

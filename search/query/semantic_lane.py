@@ -16,9 +16,10 @@ from artifacts.store import Store
 from polyc.errors import CorruptError, UnavailableError
 from polyc.keyring import KeyRing
 from search.query.fusion import SemanticMatch
-from search.query.lexical_lane import Spot, Unit, spots
+from search.query.lexical_lane import Spot, spots
 from search.query.request import SearchRequest
 from search.query.scope import ScopedPack
+from search.query.units import Unit
 from search.space import Embedder, canary_of, has_drifted
 from search.vectors import HEADER_FILE, ROWS_FILE, VECTORS_FILE, VectorHeader, vectors_name, verify_header
 

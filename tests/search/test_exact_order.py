@@ -1,9 +1,12 @@
 """The order of answers is BM25 over the scope, exactly, whatever the engine proposes and however packs are cut."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.search.archive import Archive, call, change, message, result
+from search.query import SearchRequest
+from search.query.engine import CoincidenceError
+from tests.search.archive import Archive, access, call, change, message, result, said
 from tests.search.oracle import naive_search
 
 WORDS = [
@@ -62,6 +65,36 @@ def test_far_more_candidates_than_a_batch_are_still_in_exact_order():
     expected = naive_search(changes, "depot points")
     answer = archive.search("depot points", events=True, mode="lexical", limit=200, verbose=True)
     assert [hit.chunk_id for hit in answer.results] == [identity for _, identity in expected][:200]
+
+
+def alike_to_the_engine() -> list:
+    """Two chunks of equal lengths whose scores differ by less than 32 bits can tell; the better one is the older."""
+    more, less = (f"zz {'b ' * count}{'c ' * (599 - count)}" for count in (591, 590))
+    return [said("conv-000", more, less, *[f"{'b ' * 30}{'c ' * 560}"] * 60)]
+
+
+def test_chunks_that_the_engine_cannot_tell_apart_are_told_apart_by_their_texts():
+    changes = alike_to_the_engine()
+    answer = Archive().tick(*changes).search("zz b", mode="lexical", events=True, limit=2, verbose=True)
+    assert [hit.position for hit in answer.results] == [1, 2]
+    assert [hit.chunk_id for hit in answer.results] == [identity for _, identity in naive_search(changes, "zz b")][:2]
+
+
+def test_taking_them_for_equal_is_noticed():
+    archive = Archive().tick(*alike_to_the_engine())
+    request = SearchRequest(text="zz b", mode="lexical", events=True, limit=2)
+    with pytest.raises(CoincidenceError):
+        archive.engine().once(request, access=access(), generation=archive.generation())
+
+
+def test_many_chunks_of_one_score_come_newest_first_whatever_their_texts():
+    changes = [said(f"conv-{number:03}", *[f"froze {number} {turn}" for turn in range(30)]) for number in range(10)]
+    archive = Archive().tick(*changes[:5]).tick(*changes[5:])
+    answer = archive.search("froze", mode="lexical", events=True, limit=200, verbose=True)
+    assert [hit.chunk_id for hit in answer.results] == [identity for _, identity in naive_search(changes, "froze")][
+        :200
+    ]
+    assert answer.matching_chunks == 300
 
 
 def test_the_oracle_notices_another_order():
