@@ -6,7 +6,7 @@
 Sizes are little-endian. It says exactly what `AuditService` says, to the same callers: appends of `query-audit-*` and
 where they stand. gRPC hands a call through five threads of two processes: a millisecond on an idle machine, as long as
 all that the journal does for the append; here a call is one write and one read, and its connection has a thread
-(docs/adr/0017s). A request that is resent because its connection broke is repeated under its append id: done once.
+(docs/adr/0018). A request that is resent because its connection broke is repeated under its append id: done once.
 """
 
 import socket

@@ -1,4 +1,4 @@
-"""Writes changes as packs: delta packs of a tick, base packs of a cohort (artifacts.md, "Layout"; ADR 0016a).
+"""Writes changes as packs: delta packs of a tick, base packs of a cohort (artifacts.md, "Layout"; ADR 0017).
 
 A cohort is the ISO week a conversation began in. Weeks are halved out of spans that begin at multiples of their own
 length (2, 4, 8, … weeks): the longest span of at most 65 536 events is one pack. A week with more is a pack by itself;
