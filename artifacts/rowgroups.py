@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from artifacts.layout import LayoutParameters, TableSpec
 from artifacts.schema import arrow_schema, dictionary_columns, open_writer, rows_to_arrow
 
-PENDING_ROWS_MAX: Final = 512  # tuples turned into Arrow at once: amortises per-column costs, stays in the cache
+PENDING_ROWS_MAX: Final = 1024  # tuples turned into Arrow at once: amortises per-column costs, stays in the cache
 READ_BLOCK_BYTES: Final = 1024 * 1024
 
 _WIDE: Final = {pa.string(): pa.large_string(), pa.binary(): pa.large_binary()}  # no 2 GB limit while building (F16)

@@ -5,7 +5,7 @@ for itself, folds the partitions of one pack and leaves a durable pack behind; o
 """
 
 import gc
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Final
@@ -21,12 +21,13 @@ from projector.changes import Change, whole
 from projector.content import ContentDigests
 from projector.meaning import Meaning
 from projector.packing import Written, base_groups, write_pack
-from projector.replay import check_going, first_cohort, replay
+from projector.replay import Replayed, check_going, first_cohort, replay, replay_together
 from projector.workers import Sharing, Worker, Workers, alone, together
 
 Progress = Callable[[int, int], None]
 
 PEEKS: Final = 1024  # conversations whose first events are looked at in one piece of work
+ROUND_EVENTS: Final = 768  # of conversations that are replayed together: their rows stay in a cache of 2 MiB
 HEAP_KEPT_BYTES: Final = 32 * 1024 * 1024  # what one conversation frees and the next one needs again
 
 
@@ -124,21 +125,41 @@ def _write(worker: Worker, job: _Job) -> _Done:
     """Fold the partitions of one pack and leave it behind, durable."""
     faults: list[Fault] = []
     meaning, digests = worker.meaning, ContentDigests(worker.meaning.tables)
+    cohorts = {head.partition: cohort for head, cohort in zip(job.heads, job.cohorts, strict=True)}
 
     def changes() -> Iterator[Change]:
-        for head, cohort in zip(job.heads, job.cohorts, strict=True):
+        for heads in _rounds(job.heads):
             check_going(worker.stopping)
-            replayed = replay(worker.journal, head, meaning=meaning, trust=worker.trust)
-            if replayed.fault is not None:
-                faults.append(replayed.fault)
-            if replayed.through:
-                if replayed.cohort != cohort:
-                    raise UnavailableError("an event was erased while its conversation was being replayed")
-                yield whole(replayed, digests)
+            found = _replayed(worker, heads)
+            faults.extend(replayed.fault for replayed in found if replayed.fault is not None)
+            shown = [replayed for replayed in found if replayed.through]
+            if any(replayed.cohort != cohorts[replayed.partition] for replayed in shown):
+                raise UnavailableError("an event was erased while its conversation was being replayed")
+            yield from [whole(replayed, digests) for replayed in shown]
 
     with _memory_for_folding():
         written = write_pack(worker.store, changes(), specs=meaning.tables, layout=job.layout, kind="base")
     return _Done(job.ordinal, job.events, written, tuple(faults))
+
+
+def _rounds(heads: Iterable[PartitionHead]) -> Iterator[list[PartitionHead]]:
+    """Conversations that are replayed together: as many as have that many events, or one with more."""
+    together, events = list[PartitionHead](), 0
+    for head in heads:
+        if together and events + head.position > ROUND_EVENTS:
+            yield together
+            together, events = [], 0
+        together.append(head)
+        events += head.position
+    if together:
+        yield together
+
+
+def _replayed(worker: Worker, heads: list[PartitionHead]) -> list[Replayed]:
+    journal, meaning, trust = worker.journal, worker.meaning, worker.trust
+    if len(heads) == 1:  # perhaps a huge one, whose records are not to be held all at once
+        return [replay(journal, heads[0], meaning=meaning, trust=trust)]
+    return replay_together(journal, heads, meaning=meaning, trust=trust)
 
 
 @contextmanager

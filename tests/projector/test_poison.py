@@ -5,6 +5,8 @@ import itertools
 import pytest
 
 from polyc.errors import UnavailableError
+from projector.replay import replay, replay_together
+from tests.projector.test_erasure import erased
 from tests.support import counting_meaning as cm
 from tests.support.archive import Archive, contents, texts
 
@@ -94,6 +96,24 @@ def test_a_bug_in_a_fold_poisons_one_partition(archive: Archive) -> None:
     archive.projector = archive.new_projector("buggy")
     assert texts(archive.publish(), "conv-b") == ["fine"]
     assert faults(archive) == [("conv-a", "KeyError", "conv-a/1")]
+
+
+def test_what_is_replayed_together_is_what_is_replayed_alone(archive: Archive) -> None:
+    """Also when one of them is poisoned, one lies, one was erased, one tells of it, and one is read by nobody."""
+    poison(archive)
+    for name in ("conv-c", "conv-d", "conv-e"):
+        archive.converse(name, "one", "two")
+    archive.journal.tamper("conv-c", 3)
+    archive.journal.erase("conv-d", 1)
+    archive.journal.say("notices", erased("conv-d"))
+    archive.journal.tamper("conv-e", 1)
+    meaning, heads = archive.meaning, archive.journal.partitions()
+    trust = meaning.trust_of(archive.journal.keyring())
+    alone = [replay(archive.journal, head, meaning=meaning, trust=trust) for head in heads]
+    assert replay_together(archive.journal, heads, meaning=meaning, trust=trust) == alone
+    assert [found.through for found in alone if found.fault] == [2, 2, 0], "three of them are odd"
+    assert [found.erased for found in alone if found.erased] == [1]
+    assert [found.erasures for found in alone if found.erasures] == [{"conv-d"}]
 
 
 @pytest.mark.parametrize("error", [UnavailableError("the journal is away"), OSError(5, "I/O error")])
