@@ -1,6 +1,6 @@
 """Writes one table of a pack: row groups that hold whole conversations (artifacts.md, "Layout").
 
-A group ends before the partition that would take it over 16 384 rows or 4 MiB of text; a partition that is larger
+A group ends before the partition that would take it over 8 192 rows or 4 MiB of text; a partition that is larger
 alone gets groups of its own. Where a group ends depends on the rows alone, never on how they arrived (as tuples from
 a fold or as Arrow slices of older packs): equal rows give equal bytes.
 """

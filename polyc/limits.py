@@ -64,7 +64,7 @@ QUERIES_PER_SUBJECT_MAX: Final = 8  # running and waiting ones of one subject
 BODY_SIZE_BYTES_MAX: Final = 1024 * 1024
 
 # Artifacts
-ROW_GROUP_ROWS_MAX: Final = 16_384  # artifacts.md, "Row groups hold whole conversations"; recorded in each manifest
+ROW_GROUP_ROWS_MAX: Final = 8_192  # what one conversation's rows are found among (ADR 0017); recorded in each manifest
 ROW_GROUP_TEXT_BYTES_MAX: Final = (
     4 * 1024 * 1024
 )  # the same: one admitted conversation decompresses at most this much foreign text
