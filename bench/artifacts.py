@@ -58,7 +58,7 @@ def measure() -> list[Measurement]:
             ours=figures["events"] / figures["rebuild_s"],
             peer=figures["events"] / figures["bare_s"],
             peer_name="bare loop: read, hash, decode, Arrow, Parquet",
-            note="ours also folds, digests contents, indexes, signs and syncs, into one pack a week",
+            note="ours also folds, digests contents, indexes, signs and syncs, into packs by week",
         ),
         Measurement(
             what="count model calls of the fleet",
