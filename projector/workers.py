@@ -7,7 +7,8 @@ between conversations when the parent does, and end with a parent that was kille
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from functools import cached_property
 from multiprocessing import get_context, parent_process
@@ -19,6 +20,7 @@ import msgspec
 from artifacts.store import Store
 from facts.trust import Trust
 from journal.port import JournalReader
+from polyc.errors import UnavailableError
 from polyc.limits import REBUILD_PROCESSES_EVENTS_MIN
 from projector.meaning import Meaning
 from projector.replay import check_going
@@ -92,13 +94,22 @@ def together(workers: Workers, *, stopping: Callable[[], bool]) -> Iterator[Shar
             check_going(stopping)
             ended, running = wait(running, timeout=STOP_POLL_S, return_when=FIRST_COMPLETED)
             for future in ended:
-                yield future.result()
+                yield _result(future)
 
     try:
         yield share
     finally:  # whoever still folds, when this ends early, stops at its next conversation
         ending.set()
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _result(future: Future[Result]) -> Result:
+    try:
+        return future.result()
+    except BrokenProcessPool:
+        raise UnavailableError(
+            "a process that helped with a rebuild was killed", hint="is there memory enough? nothing was published"
+        ) from None
 
 
 _worker: Worker  # of a process that works for another

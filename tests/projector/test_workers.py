@@ -1,14 +1,19 @@
-"""kill -9 of a projector that rebuilds takes its worker processes along: none folds, or waits, for nobody."""
+"""kill -9 of a projector that rebuilds takes its worker processes along; kill -9 of one of those can be tried again."""
 
+import os
+import signal
 import subprocess
 import sys
 import threading
 
+import pytest
+
+from polyc.errors import UnavailableError
 from projector.workers import Worker, Workers, together
 
 WAIT_S = 60  # a bound for a hung test, never a measurement
 
-PARENT = "from tests.projector.test_orphans import parent; parent()"
+PARENT = "from tests.projector.test_workers import parent; parent()"
 
 
 class Never:
@@ -29,6 +34,21 @@ def parent() -> None:
     workers = Workers(count=2, open_journal=Never, open_store=Never, open_meaning=Never)
     with together(workers, stopping=lambda: False) as share:
         list(share(opened, range(2)))
+
+
+def killed(_worker: Worker, number: int) -> int:
+    """A piece of work whose process is killed under it, when the number is odd."""
+    if number % 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number
+
+
+def test_a_worker_that_is_killed_leaves_something_to_try_again() -> None:
+    workers = Workers(count=1, open_journal=Never, open_store=Never, open_meaning=Never)
+    with together(workers, stopping=lambda: False) as share:
+        assert list(share(killed, [0])) == [0]
+        with pytest.raises(UnavailableError, match="was killed"):
+            list(share(killed, [1]))
 
 
 def test_workers_end_with_a_parent_that_was_killed() -> None:
