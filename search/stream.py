@@ -51,8 +51,24 @@ def units(text: str) -> list[bytes] | list[str]:
     """The units of a text without blobs, in order."""
     folded = fold_words(text)
     if folded.isascii():
-        return folded.encode().translate(_BETWEEN).split()
+        return blanked(folded).split()
     return foreign_words(folded)
+
+
+def blanked(text: str) -> bytes:
+    """An ASCII text with blanks for all that no unit is made of: units stand where they stood.
+
+    >>> blanked("a(b_c);")
+    b'a b_c  '
+    """
+    return text.encode().translate(_BETWEEN)
+
+
+def flat(unit: Unit) -> bytes:
+    """A unit in which each of its tokens stands in one piece: case folded, apostrophes gone."""
+    if isinstance(unit, str):
+        return unit.casefold().replace("'", "").replace("\u2019", "").encode()
+    return unit.lower().replace(b"'", b"")
 
 
 def unit_tokens(unit: Unit) -> tuple[list[str], list[str]]:

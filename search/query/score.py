@@ -11,13 +11,13 @@ The engine computes the same form with the statistics of one pack; it only propo
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from search.lexical import STEMMED, make_stemmer
 from search.pack import IndexName
 from search.query.clauses import Clause
-from search.stream import Unit, stream_of, unit_tokens, units
+from search.stream import Unit, flat, stream_of, unit_tokens, units
 
 K1: Final = 1.2
 B: Final = 0.75
@@ -101,11 +101,10 @@ class _Gains(dict[Unit, tuple[int, ...]]):
             elif scoped.clause.field == "body" and len(scoped.clause.tokens) == 1:
                 self._terms[scoped.clause.tokens[0]] = place
         self._initials = {stem[0] for stem in self._stems}  # Porter2 keeps the first letter
-        needles = [*self._terms, *map(_stem_begin, self._stems)]
-        self._may_gain = re.compile(b"|".join(re.escape(needle.encode()) for needle in needles) or b"(?!)")
+        self._may_gain = needles(self._terms, self._stems)
 
     def __missing__(self, unit: Unit) -> tuple[int, ...]:
-        if self._may_gain.search(_flat(unit)) is None:  # most units: not worth taking apart
+        if self._may_gain.search(flat(unit)) is None:  # most units: not worth taking apart
             self[unit] = ()
             return ()
         parts, wholes = unit_tokens(unit)
@@ -117,11 +116,10 @@ class _Gains(dict[Unit, tuple[int, ...]]):
         return known
 
 
-def _flat(unit: Unit) -> bytes:
-    """A unit in which each of its tokens stands in one piece: case folded, apostrophes gone."""
-    if isinstance(unit, str):
-        return unit.casefold().replace("'", "").replace("\u2019", "").encode()
-    return unit.lower().replace(b"'", b"")
+def needles(terms: Iterable[str], stems: Iterable[str]) -> re.Pattern[bytes]:
+    """Finds, in a flat unit, a place where one of the terms or a word with one of the stems may stand."""
+    begins = [*terms, *map(_stem_begin, stems)]
+    return re.compile(b"|".join(re.escape(begin.encode()) for begin in begins) or b"(?!)")
 
 
 def _stem_begin(stem: str) -> str:

@@ -6,17 +6,19 @@ white space where there is some, and never within a letter with its marks or a j
 """
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from search.analyzer import Token, analyze, parse_word, words_placed
+from search.analyzer import Token, analyze, parse_word, without_blobs, words_placed
 from search.chunk import Chunk
 from search.query.clauses import Clause
-from search.query.score import stem_of
+from search.query.score import needles, stem_of
+from search.stream import blanked, flat
 
 _CHARS: Final = 240
 _MARGIN: Final = 40  # characters of context before the first match
 _BLANK_REACH: Final = 24  # how far an end may move to find white space
+_EDGES: Final = frozenset({b"", b" "})  # what stands beside a unit
 _SPANS_MAX: Final = 32  # highlights of one snippet
 
 
@@ -44,6 +46,8 @@ class Marker:
         self._initials = {stem[0] for stem in self._stems}  # Porter2 keeps the first letter
         self._phrases = [clause for clause in asked if len(clause.tokens) > 1]
         self._words: dict[str, tuple[_Span, ...]] = {}
+        self._units: dict[bytes, tuple[_Span, ...]] = {}
+        self._may_match = needles(self._terms, self._stems)
 
     def snippet(self, chunk: Chunk) -> Snippet:
         """The snippet of a chunk; its beginning when nothing matches (a semantic hit)."""
@@ -67,17 +71,41 @@ class Marker:
         """The ranges of characters that satisfy a clause, in order."""
         if not (self._terms or self._stems or self._phrases):
             return []
-        words, placed = words_placed(text)
-        found = {
-            _Span(*placed(start + span.start, start + span.end), span.word)
-            for word, start in words
-            for span in self._of_word(word)
-        }
-        if self._phrases:
+        found = set(self._of_ascii(without_blobs(text)) if text.isascii() else self._of_foreign(text))
+        phrases = self._phrases
+        if text.isascii():  # most texts hold none of the phrases, and their tokens stand in the text as they are
+            lowered = text.lower()
+            phrases = [clause for clause in phrases if all(token in lowered for token in clause.tokens)]
+        if phrases:
             parts = analyze(text).parts
-            for clause in self._phrases:
+            for clause in phrases:
                 found.update(_phrase_spans(parts, clause))
         return sorted(found)
+
+    def _of_ascii(self, text: str) -> Iterator["_Span"]:
+        """What single words match, by the units that hold them: only what may match is taken apart and looked for."""
+        content = blanked(text)
+        for unit in set(content.split()):
+            for start in _places(content, unit) if (spans := self._of_unit(unit)) else ():
+                for span in spans:
+                    yield _Span(start + span.start, start + span.end, span.word)
+
+    def _of_foreign(self, text: str) -> Iterator["_Span"]:
+        """The same of any text, word by word."""
+        words, placed = words_placed(text)
+        for word, start in words:
+            for span in self._of_word(word):
+                yield _Span(*placed(start + span.start, start + span.end), span.word)
+
+    def _of_unit(self, unit: bytes) -> tuple["_Span", ...]:
+        """What the words of a unit have to do with the question, as spans from its start."""
+        known = self._units.get(unit)
+        if known is None:
+            known = ()
+            if self._may_match.search(flat(unit)) is not None:
+                known = tuple(self._of_foreign(unit.decode()))
+            self._units[unit] = known
+        return known
 
     def _of_word(self, text: str) -> tuple["_Span", ...]:
         """What a word has to do with the question, as spans from its own start."""
@@ -104,6 +132,16 @@ class _Span(NamedTuple):
     start: int
     end: int
     word: int
+
+
+def _places(content: bytes, unit: bytes) -> Iterator[int]:
+    """Where a unit stands, whole, between blanks."""
+    at = content.find(unit)
+    while at >= 0:
+        end = at + len(unit)
+        if content[max(at - 1, 0) : at] in _EDGES and content[end : end + 1] in _EDGES:
+            yield at
+        at = content.find(unit, end)
 
 
 def _phrase_spans(parts: Sequence[Token], clause: Clause) -> Iterable[_Span]:
