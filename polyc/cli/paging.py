@@ -7,7 +7,6 @@ screen and to let wide lines be scrolled.
 import os
 import shlex
 import shutil
-import subprocess
 import sys
 from contextlib import suppress
 from typing import Final
@@ -21,6 +20,8 @@ def write(text: str) -> None:
     if command is None:
         sys.stdout.write(text)
         return
+    import subprocess
+
     process = subprocess.Popen(command, stdin=subprocess.PIPE, text=True, encoding="utf-8")
     with suppress(BrokenPipeError):  # the person has seen enough
         process.communicate(text)
