@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from journal.port import PartitionHead, RawEntry
+from journal.port import PartitionHead, SignedRecords
 from polyc.appending import JournalPort
 from polyc.entry import Record
 
@@ -28,10 +28,8 @@ class JournalPlane(JournalPort, Protocol):
     ) -> Iterator[Record]:
         """The current incarnation of a partition in order, verified."""
 
-    def read_raw(
-        self, partition: str, *, incarnation: bytes | None = None, from_position: int = 1
-    ) -> Iterator[RawEntry]:
-        """The same as stored, with the authors' signatures."""
+    def read_signed(self, partition: str, *, from_position: int = 1) -> Iterator[SignedRecords]:
+        """The same append by append, each with its author's signature."""
 
     def changed_since(self, index: int) -> Iterable[PartitionHead]:
         """The partitions that got entries with a global index of at least `index`."""

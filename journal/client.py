@@ -15,7 +15,7 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from journal import wire
 from journal.body import Stored
 from journal.keyevents import load_keyring
-from journal.port import Opened, PartitionHead, RawEntry
+from journal.port import Opened, PartitionHead, RawEntry, SignedRecords
 from journal.records import Chain, Keys, RecordBatch, raw_entries, record_batches
 from polyc.appending import Ack, Head, SignedAppend
 from polyc.entry import Record, decode_header
@@ -161,6 +161,11 @@ class JournalClient:
         request = _read_request(partition, from_position, incarnation)
         for walk, stored, part in self._walk(request, to_head=True):
             yield from raw_entries(stored, walk.take(stored), part)
+
+    def read_signed(self, partition: str, *, from_position: int = 1) -> Iterator[SignedRecords]:
+        """The current incarnation append by append, verified, each with its author's signature, which is not."""
+        for walk, stored, part in self._walk(_read_request(partition, from_position, None), to_head=True):
+            yield walk.signed(stored, part)
 
     def read_all(self, *, from_index: int, to_index: int | None = None) -> Iterator[Record]:
         """A range of the log in its order, verified on this side."""

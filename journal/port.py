@@ -37,6 +37,14 @@ class RawEntry(msgspec.Struct, frozen=True, gc=False):
     signature: bytes = b""
 
 
+class SignedRecords(msgspec.Struct, frozen=True, gc=False):
+    """Records of one append, and what its author signed: the append's last leaf, which chains the others."""
+
+    records: list[Record]
+    leaf: bytes
+    signature: bytes
+
+
 class Opened(msgspec.Struct, frozen=True):
     """What the running writer found when it opened the journal.
 
@@ -103,6 +111,12 @@ class JournalReader(Protocol):
         self, partition: str, *, incarnation: bytes | None = None, from_position: int = 1
     ) -> Iterator[RawEntry]:
         """One incarnation as stored, with the authors' signatures; verified like `read`."""
+
+    def read_signed(self, partition: str, *, from_position: int = 1) -> Iterator[SignedRecords]:
+        """The current incarnation append by append, verified like `read`, each with its author's signature.
+
+        The signature itself is not verified: that is for who asks for it (journal/vouched.py).
+        """
 
     def wait_beyond(self, size: int, timeout_s: float) -> int:
         """Block until the checkpoint's size is greater than `size`, or the time is over; the size now."""

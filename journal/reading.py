@@ -16,7 +16,7 @@ import apsw
 from journal.body import COLUMNS, Stored
 from journal.database import Readers, check_format, row, rows
 from journal.keyevents import load_keyring
-from journal.port import PartitionHead, RawEntry
+from journal.port import PartitionHead, RawEntry, SignedRecords
 from journal.receipt import make_receipt
 from journal.records import Chain, Keys, RecordBatch, raw_entries, record_batches
 from journal.secrets import FILE, Secrets
@@ -139,6 +139,11 @@ class SqliteReader:
     ) -> Iterator[list[Record]]:
         """The same in lists, each verified before it is handed out."""
         return record_batches(self._walk(partition, from_position, incarnation, through_index))
+
+    def read_signed(self, partition: str, *, from_position: int = 1) -> Iterator[SignedRecords]:
+        """The current incarnation append by append, verified, each with its author's signature, which is not."""
+        for walk, stored, part in self._walk(partition, from_position, None, None):
+            yield walk.signed(stored, part)
 
     def read_all(self, *, from_index: int, to_index: int | None = None) -> Iterator[Record]:
         """The log in its order; each partition's chain is checked against its last entry seen here or before."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import repeat
 
 from journal.body import Run, Stored
-from journal.port import RawEntry
+from journal.port import RawEntry, SignedRecords
 from polyc.entry import FLAG_ENCRYPTED, FLAGS_KNOWN, MAGIC, SALT_SIZE_BYTES, Record, decode_header, genesis
 from polyc.errors import CorruptError, UnavailableError
 from polyc.limits import READ_CHUNK_BYTES_MAX, READ_CHUNK_ROWS_MAX
@@ -107,6 +107,11 @@ class Chain:
                 payloads,
             )
         )
+
+    def signed(self, stored: Stored, part: slice = slice(None)) -> SignedRecords:
+        """Open the next stored append and verify it; the records of a part of it, with its author's signature."""
+        run = self.take(stored)
+        return SignedRecords(self.records(run, part), self.leaf, stored.signature)
 
     def _walk_singly(self, run: Run) -> list[bytes]:
         """Entry by entry: what an erased entry needs, and what names a lie at its own position."""

@@ -20,7 +20,7 @@ from journal.erasure import announced
 from journal.keyevents import KeyEvents
 from journal.lock import WriterLock
 from journal.pace import Pace
-from journal.port import Opened, PartitionHead, RawEntry
+from journal.port import Opened, PartitionHead, RawEntry, SignedRecords
 from journal.reading import SqliteReader
 from journal.sealing import Sealer
 from journal.secrets import FILE, Secrets
@@ -291,6 +291,10 @@ class SqliteJournal:
             from_position=from_position,
             through_index=through_index,
         )
+
+    def read_signed(self, partition: str, *, from_position: int = 1) -> Iterator[SignedRecords]:
+        """The current incarnation append by append, each with its author's signature, which is not verified."""
+        return self._reader.read_signed(partition, from_position=from_position)
 
     def read_stored(
         self, partition: str, *, from_position: int = 1, incarnation: bytes | None = None, through_index: int

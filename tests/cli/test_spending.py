@@ -8,7 +8,7 @@ import pytest
 
 from facts import events as e
 from journal import boot
-from journal.port import RawEntry
+from journal.port import SignedRecords
 from journal.store import SqliteJournal
 from journal.vouched import read_vouched
 from polyc.clock import SystemClock
@@ -83,15 +83,12 @@ class Forging:
         self._reader = reader
         self._event_type = event_type
         self.origin = reader.origin
-        self.read = reader.read
 
-    def read_raw(
-        self, partition: str, *, incarnation: bytes | None = None, from_position: int = 1
-    ) -> Iterator[RawEntry]:
-        """The entries, one of them not signed by its author."""
-        for entry in self._reader.read_raw(partition, incarnation=incarnation, from_position=from_position):
-            forged = int.from_bytes(entry.header[22:24], "big") == self._event_type
-            yield msgspec.structs.replace(entry, signature=bytes(64)) if forged and entry.signature else entry
+    def read_signed(self, partition: str, *, from_position: int = 1) -> Iterator[SignedRecords]:
+        """The appends, those that end with the type not signed by their author."""
+        for signed in self._reader.read_signed(partition, from_position=from_position):
+            forged = signed.records[-1].event_type == self._event_type
+            yield msgspec.structs.replace(signed, signature=bytes(64)) if forged else signed
 
 
 @pytest.mark.parametrize(

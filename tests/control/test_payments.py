@@ -6,7 +6,6 @@ import threading
 from dataclasses import replace
 
 import pytest
-from msgspec import structs
 
 from control import turns
 from control.money import set_budget
@@ -182,8 +181,8 @@ def test_what_its_author_did_not_sign_pays_for_nothing(service, deployment, kind
     again = make_service(service.context, control_url="http://127.0.0.1:1")
     assert again.spending.reserve(dispatch, replace(ASK, tool_call_id="y")), "while the signatures hold"
     place = next(r.index for r in deployment.journal.records if r.event_type == BY_KIND[kind].code)
-    forged = structs.replace(deployment.journal.raw[place], signature=bytes(64))
-    deployment.journal.raw[place] = forged
+    leaf, _signature = deployment.journal.signatures[place]
+    deployment.journal.signatures[place] = (leaf, bytes(64))
     once_more = make_service(service.context, control_url="http://127.0.0.1:1")
     with pytest.raises(CorruptError, match="did not sign"):
         once_more.spending.reserve(dispatch, replace(ASK, tool_call_id="z"))

@@ -17,11 +17,12 @@ from journal.store import SqliteJournal
 from polyc.appending import Draft
 from polyc.clock import SystemClock
 from polyc.dataroot import DataRoot
+from polyc.entry import append_preimage
 from polyc.errors import CorruptError, RefusedError, UnavailableError
 from polyc.ids import SystemIds
 from polyc.keyring import KEYS_PARTITION
 from polyc.published import load_key_bundle
-from polyc.signing import load_signer, new_signer
+from polyc.signing import load_signer, new_signer, verify
 from polychrome.journal.v1 import journal_pb2 as pb
 from polychrome.journal.v1 import journal_pb2_grpc as pb_grpc
 from tests.journal.log import MESSAGE, Log, key_added
@@ -227,6 +228,22 @@ def test_a_range_that_begins_and_ends_within_appends_is_cut_there(running: Runni
     assert list(client.read("conv-b", from_position=6)) == []
     with pytest.raises(RefusedError):
         list(client.read("conv-b", from_position=7))
+
+
+def test_each_append_comes_with_its_authors_signature_from_the_store_and_over_the_socket(running: Running, client):
+    running.say(client, "conv-a", "one", "two")
+    running.say(client, "conv-a", "three")
+    appends = list(client.read_signed("conv-a"))
+    assert [len(append.records) for append in appends] == [2, 1]
+    assert [record for append in appends for record in append.records] == list(client.read("conv-a"))
+    keys = client.keyring()
+    for append in appends:
+        key = keys.get(append.records[0].key_id)
+        assert verify(key.public_key, append.signature, append_preimage(client.origin, append.leaf))
+    (later,) = list(client.read_signed("conv-a", from_position=3))
+    assert later == appends[1]
+    (cut, _last) = client.read_signed("conv-a", from_position=2)  # the leaf is the append's, whatever was asked for
+    assert (cut.records, cut.leaf) == (appends[0].records[1:], appends[0].leaf)
 
 
 def test_a_stream_that_was_changed_on_the_way_is_refused_by_the_client(running: Running, client, monkeypatch):

@@ -6,7 +6,7 @@ It refuses what the door refuses: a wrong signature or role, a wrong place, a cl
 import threading
 
 from facts import codec
-from journal.port import PartitionHead, RawEntry
+from journal.port import PartitionHead, SignedRecords
 from polyc import entry, signing
 from polyc.appending import Ack, Head, SignedAppend
 from polyc.entry import Record
@@ -20,7 +20,7 @@ class ControlJournal:
     def __init__(self, keys: DeploymentKeys) -> None:
         self.origin = ORIGIN
         self.records: list[Record] = []
-        self.raw: list[RawEntry] = []  # by index, the signature at the last entry of each append
+        self.signatures: dict[int, tuple[bytes, bytes]] = {}  # index of an append's last entry -> leaf, signature
         self.heads: dict[str, Head] = {}
         self.keys = KeyRing(keys.signers["root"].public_key)
         self.acks: dict[bytes, tuple[tuple[bytes, ...], Ack]] = {}
@@ -49,9 +49,13 @@ class ControlJournal:
             if mine and record.position >= from_position:
                 yield record
 
-    def read_raw(self, partition: str, *, incarnation=None, from_position: int = 1):
+    def read_signed(self, partition: str, *, from_position: int = 1):
+        append = []
         for record in self.read(partition, from_position=from_position):
-            yield self.raw[record.index]
+            append.append(record)
+            if record.index in self.signatures:
+                yield SignedRecords(append, *self.signatures[record.index])
+                append = []
 
     def changed_since(self, index: int):
         for name, head in self.heads.items():
@@ -91,9 +95,8 @@ class ControlJournal:
         self._check_author(signed, headers, leaf)
         first_index = len(self.records)
         for header, item in zip(headers, signed.entries, strict=True):
-            signature = signed.signature if item is signed.entries[-1] else b""
-            self.raw.append(RawEntry(len(self.records), item.header, item.salt, item.payload, signature))
             self._take(header, item.payload)
+        self.signatures[len(self.records) - 1] = (leaf, signed.signature)
         self.heads[signed.partition] = Head(signed.partition, first.incarnation, headers[-1].position, leaf)
         ack = Ack(first_index, first.position, headers[-1].position, self.heads[signed.partition], "")
         self.acks[signed.append_id] = (payloads, ack)
