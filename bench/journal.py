@@ -101,7 +101,6 @@ def _ours(folder: Path, writers: int, events: int, seconds: float) -> float:
                     head=head,
                     origin=journal.origin,
                     signer=signer,
-                    append_id=ids.token(16),
                     recorded_at_us=clock.now_us(),
                     ids=ids,
                 )
@@ -265,7 +264,6 @@ def read_point(*, partitions: int) -> float:
                         head=head,
                         origin=journal.origin,
                         signer=signer,
-                        append_id=ids.token(16),
                         recorded_at_us=clock.now_us(),
                         ids=ids,
                     )

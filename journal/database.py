@@ -22,6 +22,8 @@ WRITE_CACHE_SIZE_KIB: Final = 64 * 1024  # a large commit fits: pages that spill
 WRITE_STATEMENTS_KEPT: Final = 64  # journal/batch.py has one for each number of rows
 BUSY_TIMEOUT_MS: Final = 10_000
 
+# append_ids begins with the id because fresh ids grow (UUIDv7): a commit writes one page of it, not one a partition.
+# A file that was made with (pid, append_id) answers the same and is left as it is.
 SCHEMA: Final = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
 CREATE TABLE part (
@@ -35,7 +37,7 @@ CREATE TABLE append (
     append_id BLOB NOT NULL, sig BLOB NOT NULL, form INTEGER NOT NULL, body BLOB NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX append_place ON append (pid, position);
-CREATE UNIQUE INDEX append_ids ON append (pid, append_id);
+CREATE UNIQUE INDEX append_ids ON append (append_id, pid);
 CREATE TABLE fence (pid INTEGER NOT NULL, fence BLOB NOT NULL, PRIMARY KEY (pid, fence)) STRICT, WITHOUT ROWID;
 CREATE TABLE tile (level INTEGER NOT NULL, n INTEGER NOT NULL, hashes BLOB NOT NULL, UNIQUE (level, n)) STRICT;
 CREATE TABLE checkpoint (size INTEGER PRIMARY KEY, note TEXT NOT NULL, nodes BLOB NOT NULL) STRICT;

@@ -15,7 +15,7 @@ import msgspec
 from polyc import entry
 from polyc.clock import Clock
 from polyc.errors import ConflictError
-from polyc.ids import IdSource, check_partition, uuid7_bytes
+from polyc.ids import UUID7_CHANCE_SIZE_BYTES, IdSource, check_partition, uuid7_bytes, uuid7_of
 from polyc.limits import EVENTS_PER_APPEND_MAX, PAYLOAD_SIZE_BYTES_MAX
 from polyc.payloads import NONCE_SIZE_BYTES, PayloadKey, PayloadKeys
 from polyc.signing import Signer
@@ -107,14 +107,18 @@ def sign_append(
     head: Head,
     origin: str,
     signer: Signer,
-    append_id: bytes,
+    append_id: bytes | None = None,
     recorded_at_us: int,
     ids: IdSource,
     fence: bytes = entry.NO_FENCE,
     replaces: bytes = b"",
     payload_key: PayloadKey | None = None,
 ) -> SignedAppend:
-    """Chain the drafts to the head and sign the last leaf; with a key, what is stored and signed is encrypted."""
+    """Chain the drafts to the head and sign the last leaf; with a key, what is stored and signed is encrypted.
+
+    Without an append id it gets a fresh one, a UUIDv7: of one draw with the salts, because each draw is a system call
+    that gives Python's lock away.
+    """
     count, first = len(drafts), head.position + 1
     assert 1 <= count <= EVENTS_PER_APPEND_MAX, "an append has 1 to 1000 events"
     payloads = [draft.payload for draft in drafts]
@@ -127,8 +131,10 @@ def sign_append(
             payload_key.encrypt(payload, position=position, nonce=ids.token(NONCE_SIZE_BYTES))
             for position, payload in enumerate(payloads, start=first)
         ]
-    chance = ids.token(entry.SALT_SIZE_BYTES * count)
-    salts = [chance[at : at + entry.SALT_SIZE_BYTES] for at in range(0, len(chance), entry.SALT_SIZE_BYTES)]
+    salts_size = entry.SALT_SIZE_BYTES * count
+    chance = ids.token(salts_size if append_id else salts_size + UUID7_CHANCE_SIZE_BYTES)
+    append_id = append_id or uuid7_of(recorded_at_us, chance[salts_size:])
+    salts = [chance[at : at + entry.SALT_SIZE_BYTES] for at in range(0, salts_size, entry.SALT_SIZE_BYTES)]
     template = entry.HeaderTemplate(
         fence=fence,
         recorded_at_us=recorded_at_us,
@@ -178,7 +184,6 @@ class Author:
         `new_incarnation` starts the partition afresh (rows then come from the new incarnation alone).
         """
         check_partition(partition)
-        append_id = append_id or uuid7_bytes(self._clock, self._ids)
         for attempt in range(ANY_RETRIES_MAX):
             left, self._left = self._left, None
             if left is not None and left.partition == partition and expected is Expected.ANY and not new_incarnation:
@@ -198,6 +203,7 @@ class Author:
                 replaces=replaces,
                 payload_key=None if keys is None else keys(partition, head.incarnation),
             )
+            append_id = signed.append_id  # the next attempt is the same append
             try:
                 ack = self.port.append(signed)
             except ConflictError:

@@ -23,6 +23,7 @@ PARTITION: Final = re.compile(r"[a-z][a-z0-9-]{0,254}")
 CONVERSATION: Final = re.compile(r"conv-[a-z0-9-]{1,64}")
 PERSONA: Final = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 IMPORTED_PREFIX: Final = "conv-imp-"
+UUID7_CHANCE_SIZE_BYTES: Final = 10
 
 
 class IdSource(Protocol):
@@ -55,7 +56,16 @@ class SeededIds:
 
 def uuid7_bytes(clock: Clock, ids: IdSource) -> bytes:
     """16 bytes of a UUIDv7: 48 bits of milliseconds, then chance."""
-    raw = bytearray((clock.now_us() // 1000).to_bytes(6, "big") + ids.token(10))
+    return uuid7_of(clock.now_us(), ids.token(UUID7_CHANCE_SIZE_BYTES))
+
+
+def uuid7_of(time_us: int, chance: bytes) -> bytes:
+    """The UUIDv7 of a time and 10 bytes of chance.
+
+    >>> format_uuid(uuid7_of(1_700_000_000_000_000, bytes(10)))
+    '018bcfe5-6800-7000-8000-000000000000'
+    """
+    raw = bytearray((time_us // 1000).to_bytes(6, "big") + chance)
     raw[6] = (raw[6] & 0x0F) | 0x70
     raw[8] = (raw[8] & 0x3F) | 0x80
     return bytes(raw)
