@@ -3,10 +3,10 @@
 Whoever finds that nobody leads does: it judges what waits, its own append among it and what comes meanwhile, and
 commits that. Writers who were answered tend to come back at once, so it waits a moment for as many as the last commit
 answered and left waiting. When a commit ends, the first of those who wait is told to lead. So a lone writer never
-changes threads and never waits, and each waiter is woken once. Only the leader judges, because a signature's
-verification gives Python's lock away: with every caller doing its own, or one thread verifying beside one that commits,
-an append costs ten changes of threads, more than all the cryptography (docs/adr/0013). The queue is bounded: beyond it
-callers are told to wait.
+changes threads and never waits, and each waiter is woken once. The leader judges, and one helper: who comes while it
+does and finds nobody helping. Not everybody, because a signature's verification gives Python's lock away: with every
+caller doing its own, or one thread verifying beside one that commits, an append costs ten changes of threads, more than
+all the cryptography (docs/adr/0013). The queue is bounded: beyond it callers are told to wait.
 """
 
 import threading
@@ -100,7 +100,10 @@ class Pending:
 
 
 class Committer:
-    """Who leads. `seal` answers every append it is given; one thread at a time is in `judge` and `seal`."""
+    """Who leads. `seal` answers every append it is given.
+
+    One thread at a time is in `seal`, or one or two in `judge`, never both.
+    """
 
     def __init__(
         self,
@@ -118,14 +121,17 @@ class Committer:
         self._mutex = threading.Lock()
         self._unled = threading.Condition(self._mutex)  # nobody leads
         self._arrived = threading.Condition(self._mutex)  # as many as the leader awaits
+        self._helped = threading.Condition(self._mutex)  # nobody helps any more
         self._expected = 1  # how many appends the next commit has reason to wait for
-        self._awaited = 0  # how many must stand in the queue before the leader wants to be woken
+        self._awaited = 0  # how many this commit must have before the leader wants to be woken
+        self._group: _Group | None = None  # what the leader gathers
         self._leading = False
+        self._helping = False
         self._wanting_alone = 0
         self._closing = False
 
     def submit(self, appends: Sequence[SignedAppend]) -> list[Pending]:
-        """Queue the appends in this order, all or none; leads when nobody does."""
+        """Queue the appends in this order, all or none; leads when nobody does, or helps the one who does."""
         items = [Pending(signed, self) for signed in appends]
         with self._mutex:
             if self._closing:
@@ -137,12 +143,17 @@ class Committer:
             for item in items:
                 item.is_queued = True
             self._queue.extend(items)
-            if 0 < self._awaited <= len(self._queue):
+            gathered = 0 if self._group is None else len(self._group.items)
+            if 0 < self._awaited <= gathered + len(self._queue):
                 self._arrived.notify()
             leads = bool(items) and not self._leading
             self._leading = self._leading or leads
+            helps = bool(items) and self._group is not None and not self._helping
+            self._helping = self._helping or helps
         if leads:
             self.lead()
+        elif helps:
+            self._help()
         return items
 
     def must_lead(self, pending: Pending, *, waits: bool) -> bool:
@@ -158,15 +169,16 @@ class Committer:
         """Judge and commit what waits, then let the next one lead; go on when there is work that nobody waits for."""
         leads = True
         while leads:
-            batch: list[Pending] = []
+            group = _Group()
             try:
-                self._gather(batch)
+                self._gather(group)
+                batch = [pending for pending in group.items if not pending.is_answered]
                 if batch:
                     self._seal(batch)
                     self._expect(len(batch))
             except BaseException as error:  # every caller must hear of it; the journal decides what still works
                 answer = self._failed(error)
-                for pending in batch:
+                for pending in group.items:
                     if not pending.is_answered:
                         pending.resolve(answer)
                 if not isinstance(error, Exception):
@@ -196,37 +208,59 @@ class Committer:
         with self.alone():
             pass
 
-    def _gather(self, batch: list[Pending]) -> None:
-        """Judge what waits and what comes meanwhile, up to one commit's bounds."""
-        for pending in self._arriving():
-            batch.append(pending)
-            try:
-                pending.judged(self._judge(pending.signed))
-            except RefusedError as refused:
-                batch.pop().resolve(refused)
-
-    def _arriving(self) -> Iterator[Pending]:
-        """The queue's appends; when it is empty, once, those that the last commit gives reason to expect."""
-        events = size_bytes = count = 0
-        waits = True
-        while True:
+    def _gather(self, group: "_Group") -> None:
+        """Judge what waits and what comes meanwhile; when nothing does, once, await those whom we expect."""
+        with self._mutex:
+            self._group = group
+        try:
+            self._judge_queued()
             with self._mutex:
-                if waits and not self._queue and 0 < count < self._expected and events < EVENTS_GATHERED_MAX:
-                    waits = False
-                    self._awaited = self._expected - count
+                if not self._queue and 0 < len(group.items) < self._expected and group.events < EVENTS_GATHERED_MAX:
+                    self._awaited = self._expected
                     self._arrived.wait(GATHER_S_MAX)
                     self._awaited = 0
-                if not self._queue:
-                    return
-                entries = self._queue[0].signed.entries
-                size_bytes += sum([len(item.payload) for item in entries])
-                too_much = events + len(entries) > EVENTS_PER_COMMIT_MAX or size_bytes > COMMIT_SIZE_BYTES_MAX
-                if events and too_much:
-                    return
-                events, count = events + len(entries), count + 1
-                pending = self._queue.popleft()
-                pending.is_queued = False
-            yield pending
+            self._judge_queued()
+        finally:
+            with self._mutex:
+                self._group = None
+                while self._helping:
+                    self._helped.wait()
+
+    def _help(self) -> None:
+        """Judge beside the leader until nothing waits; a fault is the append's own."""
+        pending = None
+        try:
+            while (pending := self._next()) is not None:
+                self._judge_one(pending)
+        except BaseException as error:
+            assert pending is not None, "only judging fails"
+            pending.resolve(self._failed(error))
+            if not isinstance(error, Exception):
+                raise
+        finally:
+            with self._mutex:
+                self._helping = False
+                self._helped.notify()
+
+    def _judge_queued(self) -> None:
+        while (pending := self._next()) is not None:
+            self._judge_one(pending)
+
+    def _judge_one(self, pending: Pending) -> None:
+        try:
+            pending.judged(self._judge(pending.signed))
+        except RefusedError as refused:
+            pending.resolve(refused)
+
+    def _next(self) -> Pending | None:
+        """The queue's first append, if it fits in what is being gathered: now part of it, in the queue's order."""
+        with self._mutex:
+            if self._group is None or not self._queue or not self._group.admits(self._queue[0].signed):
+                return None
+            pending = self._queue.popleft()
+            pending.is_queued = False
+            self._group.items.append(pending)
+        return pending
 
     def _expect(self, answered: int) -> None:
         """Writers who were answered tend to come back at once; together with those who wait they make a commit."""
@@ -245,4 +279,24 @@ class Committer:
                     return False
             self._leading = False
             self._unled.notify()
+        return True
+
+
+class _Group:
+    """The appends of the commit in the making, refused ones among them, within one commit's bounds."""
+
+    __slots__ = ("_size_bytes", "events", "items")
+
+    def __init__(self) -> None:
+        self.items: list[Pending] = []
+        self.events = 0
+        self._size_bytes = 0
+
+    def admits(self, signed: SignedAppend) -> bool:
+        """Whether it fits; then it is counted. One alone always does."""
+        events = self.events + len(signed.entries)
+        size_bytes = self._size_bytes + sum([len(item.payload) for item in signed.entries])
+        if self.items and (events > EVENTS_PER_COMMIT_MAX or size_bytes > COMMIT_SIZE_BYTES_MAX):
+            return False
+        self.events, self._size_bytes = events, size_bytes
         return True

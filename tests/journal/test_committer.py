@@ -87,6 +87,84 @@ def test_a_refused_append_is_answered_and_holds_nobody_up():
     assert disk.batches == [["a", "b"]]
 
 
+class Judges:
+    """Judges the named appends only when it is let, and remembers which thread judged what."""
+
+    def __init__(self, disk: Disk, *names: str, fault: dict[str, BaseException] | None = None) -> None:
+        self.threads: dict[str, int] = {}
+        self.open = threading.Event()
+        self._disk, self._names, self._fault = disk, names, fault or {}
+        self._reached = threading.Semaphore(0)
+        disk.committer._judge = self._judge
+
+    def _judge(self, signed: SignedAppend) -> SignedAppend:
+        self.threads[signed.partition] = threading.get_ident()
+        if signed.partition in self._names:
+            self._reached.release()
+            assert self.open.wait(30)
+        if signed.partition in self._fault:
+            raise self._fault[signed.partition]
+        return self._disk.judge(signed)
+
+    def beside(self, work: Callable[[], object]) -> threading.Thread:
+        """Do the work in a thread until it judges."""
+        thread = self._disk.beside(work)
+        self._reached.acquire()
+        return thread
+
+
+def test_who_comes_while_the_leader_judges_helps_and_goes_into_the_same_commit():
+    disk = Disk()
+    judges = Judges(disk, "leader", "helper")
+    leader = judges.beside(lambda: disk.say("leader"))
+    helper = judges.beside(lambda: disk.say("helper"))
+    judges.open.set()
+    leader.join()
+    helper.join()
+    assert judges.threads == {"leader": leader.ident, "helper": helper.ident}
+    assert disk.batches == [["leader", "helper"]]
+    assert disk.threads == [leader.ident]
+
+
+def test_only_one_helps_and_it_judges_for_others():
+    disk = Disk()
+    judges = Judges(disk, "leader", "helper")
+    leader = judges.beside(lambda: disk.say("leader"))
+    helper = judges.beside(lambda: disk.say("helper"))
+    (third,) = disk.committer.submit([append("third")])  # comes back at once: somebody will judge it
+    assert judges.threads.keys() == {"leader", "helper"}
+    judges.open.set()
+    assert third.result().head.partition == "third"
+    leader.join()
+    helper.join()
+    assert judges.threads["third"] in {leader.ident, helper.ident}
+    assert disk.batches == [["leader", "helper", "third"]]
+
+
+def test_what_fails_while_somebody_helps_is_told_to_its_own_caller():
+    disk = Disk()
+    judges = Judges(disk, "leader", fault={"helper": OSError("fault"), "bad": RefusedError("not well made")})
+    leader = judges.beside(lambda: disk.say("leader"))
+    for name, error in (("helper", UnavailableError), ("bad", RefusedError)):
+        with pytest.raises(error):
+            disk.say(name)
+    judges.open.set()
+    leader.join()
+    assert disk.batches == [["leader"]]
+    assert disk.say("next") == ["next"]
+
+
+def test_an_interrupted_helper_leaves_its_leader_in_peace():
+    disk = Disk()
+    judges = Judges(disk, "leader", fault={"helper": KeyboardInterrupt()})
+    leader = judges.beside(lambda: disk.say("leader"))
+    with pytest.raises(KeyboardInterrupt):
+        disk.say("helper")
+    judges.open.set()
+    leader.join()
+    assert disk.batches == [["leader"]]
+
+
 def test_a_commit_is_bounded_by_its_events():
     disk = Disk()
     half = EVENTS_PER_COMMIT_MAX // 2 + 1
