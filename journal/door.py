@@ -1,7 +1,7 @@
 """The door, first half: what can be judged of an append without knowing where the log stands.
 
-`inspect` runs in the caller's thread, so that many authors' signatures are checked while one commit is under way;
-the second half (journal/sealing.py) runs in the order of the log.
+`inspect` needs nothing of the store, so the one who leads a commit and the one who helps may both run it
+(journal/committer.py); the second half (journal/sealing.py) runs in the order of the log.
 """
 
 import hashlib

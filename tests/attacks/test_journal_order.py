@@ -122,3 +122,27 @@ def test_a_fork_is_found_by_whoever_remembers_the_other_root(log: Log):
     story(other)
     fault = first_fault(other, pins=[pin])
     assert (fault.kind, fault.place) == ("fork", "checkpoint 24")
+
+
+LATEST = "WHERE size = (SELECT max(size) FROM checkpoint)"
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        ("DELETE FROM checkpoint", "unsealed"),
+        (f"DELETE FROM checkpoint {LATEST}", "rollback"),
+        (f"UPDATE checkpoint SET size = size + 1 {LATEST}", "checkpoint"),
+        (f"UPDATE checkpoint SET nodes = zeroblob(length(nodes)) {LATEST}", "root"),
+        ("UPDATE part SET leaf = zeroblob(32) WHERE name = 'conv-c'", "head"),
+        ("UPDATE part SET next = next + 1 WHERE name = 'conv-c'", "head"),
+    ],
+)
+def test_a_writer_does_not_go_on_from_a_tail_that_lies(log: Log, statement: str, kind: str):
+    with Forger(log) as forger:
+        forger.run(statement)
+    with pytest.raises(CorruptError) as stopped:
+        log.open()
+    assert stopped.value.kind == kind
+    with pytest.raises(CorruptError):  # and it stays so: nothing was removed or mended
+        log.open()

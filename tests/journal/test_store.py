@@ -12,7 +12,9 @@ import pytest
 from journal.store import SqliteJournal
 from journal.verify import verify_file
 from journal.wal import inspect_wal
-from polyc.errors import CorruptError, RefusedError, UnavailableError
+from polyc import entry
+from polyc.appending import Head
+from polyc.errors import ConflictError, CorruptError, RefusedError, UnavailableError
 from polyc.limits import APPEND_QUEUE_MAX
 from tests.journal.forger import copy_live
 from tests.journal.log import ORIGIN, Log
@@ -314,3 +316,19 @@ def test_an_author_who_opens_partitions_without_end_is_slowed_and_nobody_else_is
         log.say(journal, "conv-10", "x")
         with pytest.raises(RefusedError):
             log.say(journal, "conv-11", "x")
+
+
+def test_an_incarnation_that_was_used_before_is_not_started_again(log: Log):
+    with log.open() as journal:
+        log.say(journal, "conv-a", "one")
+        first = journal.head("conv-a")
+        log.say(journal, "conv-a", "two", new_incarnation=True)
+        now = journal.head("conv-a").incarnation
+        genesis = Head("conv-a", first.incarnation, 0, entry.genesis(ORIGIN, "conv-a", first.incarnation))
+        with pytest.raises(RefusedError) as refused:
+            journal.append(log.sign("conv-a", b"three", head=genesis, replaces=now))
+        assert refused.value.code == "already_exists"
+        unborn = Head("conv-a", bytes(16), 0, bytes(32))  # not from its genesis on
+        with pytest.raises(ConflictError):
+            journal.append(log.sign("conv-a", b"three", head=unborn, replaces=now))
+        journal.append(log.sign("conv-a", b"three", head=log.genesis("conv-a"), replaces=now))
