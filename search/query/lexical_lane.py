@@ -28,6 +28,7 @@ from search.query.units import Unit, proposal_query
 _FIRST_BATCH_MIN: Final = 32  # the engine proposes so many almost as fast as one
 _FIRST_BATCH_MAX: Final = 256
 _GROWTH: Final = 4
+_LISTED_MIN: Final = 512  # fewer rows are listed faster than asked for twice
 _PORTION: Final = 64
 _SLACK: Final = 1.0001  # the engine computes in 32 bits
 _NO_TIME: Final = 1 << 62  # what has no time comes last
@@ -141,10 +142,13 @@ class _Stream:
     def propose(self) -> "Iterable[_Run]":
         """The next portion, as runs."""
         if not self._hits:
-            self._batch *= _GROWTH
+            self._batch = max(self._batch * _GROWTH, min(self.total, _LISTED_MIN))
             hits = self.unit.index.searcher.search(self._query, self._batch, count=False).hits
             self._hits = [hit for hit in hits if hit[1].doc not in self._seen]
-        portion, self._hits = self._hits[:_PORTION], self._hits[_PORTION:]
+        size = min(_PORTION, len(self._hits))
+        while size < len(self._hits) and self._hits[size][0] == self._hits[size - 1][0]:
+            size += 1  # of what is scored alike all is needed to know the best of it
+        portion, self._hits = self._hits[:size], self._hits[size:]
         rows = [address.doc for _, address in portion]
         has_more = self._batch < self.total
         if has_more:
