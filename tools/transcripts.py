@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from polyc.cli.sample import write_sample
+from tests.support.ports import free_pair
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "README.md"
@@ -180,11 +180,7 @@ def _shell() -> Iterator[Shell]:
     shell = None
     try:
         write_sample(home)
-        with socket.socket() as probe, socket.socket() as beside:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-            beside.bind(("127.0.0.1", port + 1))
-        shell = Shell(home, port=port)
+        shell = Shell(home, port=free_pair())
         yield shell
     finally:
         if shell is not None:

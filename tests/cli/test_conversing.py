@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ import pytest
 
 from polyc.cli import paging
 from tests.cli.runner import Said, polyc
+from tests.support.ports import free_pair
 
 
 def typed(root: Path, text: str, monkeypatch: pytest.MonkeyPatch, *options: str) -> Said:
@@ -92,9 +92,7 @@ def test_an_assistants_server_is_told_of_a_session_that_is_none(root: Path) -> N
 @pytest.fixture
 def witness(root: Path, tmp_path: Path) -> Iterator[tuple[str, str]]:
     log = polyc(root, "witness", "vkey").out.decode().strip()
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    port = str(free_pair())
     command = [sys.executable, "-m", "polyc.cli.main", "witness", "serve", str(tmp_path / "witness"), "example.org/w"]
     with subprocess.Popen([*command, "--log", log, "--port", port], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None

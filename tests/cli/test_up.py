@@ -4,7 +4,6 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ import pytest
 from polyc.cli.sample import write_sample
 from polyc.cli.sample.stories import STORIES
 from tests.cli.runner import polyc
+from tests.support.ports import free_pair
 
 LOOKS_MAX = 60  # each look is a whole query of its own and takes about a second
 COMMITTED = sum(turn.end != "crashed" for story in STORIES for turn in story.turns)
@@ -36,12 +36,6 @@ class Running:
         return found[1]
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def curl(*arguments: str) -> tuple[int, str]:
     done = subprocess.run(
         ["curl", "-sS", "-w", "\n%{http_code}", *arguments], capture_output=True, text=True, check=True
@@ -56,7 +50,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     home, root = folder / "home", folder / "root"
     write_sample(home)
     assert polyc(root, "import", "--final", str(home)).code == 0
-    port = free_port()
+    port = free_pair()
     command = [sys.executable, "-m", "polyc.cli.main", "--data-root", str(root), "up", "--port", str(port)]
     # A home of its own: whoever runs the tests has histories, and they are nobody's business here.
     environment = {key: value for key, value in os.environ.items() if key not in ("CLAUDE_CONFIG_DIR", "CODEX_HOME")}

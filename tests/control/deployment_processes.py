@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from journal import boot
 from polyc.clock import SystemClock
 from polyc.dataroot import DataRoot
 from polyc.ids import SystemIds
+from tests.support.ports import free_pair
 
 EXECUTE = "/polychrome.query.v1.QueryService/Execute"
 START_S = 60.0
@@ -101,15 +101,6 @@ class Processes:
             return None
         assert response.status_code in {200, 429, 503}, response.text
         return response.json().get("token")
-
-
-def free_pair() -> int:
-    """A port that is free together with the next one."""
-    while True:
-        with socket.create_server(("127.0.0.1", 0)) as first:
-            port = first.getsockname()[1]
-            with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port + 1)):
-                return port
 
 
 @contextlib.contextmanager

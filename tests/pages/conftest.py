@@ -3,7 +3,6 @@
 import json
 import re
 import shutil
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -16,6 +15,7 @@ from playwright.sync_api import Browser, Page, sync_playwright
 
 from polyc.cli.sample import write_sample
 from tests.cli.runner import polyc
+from tests.support.ports import free_pair
 
 CHROMIUM_FLAGS = (
     "--no-sandbox",
@@ -56,19 +56,6 @@ class Site:
         return httpx.Client(base_url=self.base, headers={"authorization": f"Bearer {session}"}, timeout=90)
 
 
-def free_port() -> int:
-    """A port N such that N + 1 is free as well."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except OSError:
-                continue
-            return port
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("pages")
@@ -83,7 +70,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     admin = polyc(root, "session", "create", "--admin").out.decode().strip()
     assert polyc(root, "persona", "create", "stranger").code == 0
     stranger = polyc(root, "session", "create", "--persona", "stranger").out.decode().strip()
-    port = free_port()
+    port = free_pair()
     command = [sys.executable, "-m", "polyc.cli.main", "--data-root", str(root), "up", "--port", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
         assert process.stdout is not None
