@@ -12,6 +12,7 @@ import msgspec
 from polyc.errors import CorruptError
 
 _encoder = msgspec.json.Encoder(order="deterministic")
+_PLAIN = frozenset({str, int, bool, type(None)})  # nearly everything in a manifest: nothing in it to look at
 
 
 def encode(value: Any) -> bytes:
@@ -41,9 +42,11 @@ def _check(value: Any) -> None:
         for key, item in value.items():
             if not isinstance(key, str):
                 raise TypeError("object keys are strings")
-            _check(item)
+            if type(item) not in _PLAIN:
+                _check(item)
     elif isinstance(value, list | tuple):
         for item in value:
-            _check(item)
+            if type(item) not in _PLAIN:
+                _check(item)
     elif value is not None and not isinstance(value, str | int | bool):
         raise TypeError(f"{type(value).__name__} has no canonical form")
