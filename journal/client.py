@@ -1,6 +1,7 @@
 """The journal through its socket: a JournalPort and a JournalReader, verified on this side again.
 
-What is read is chained and digested here, not believed. `AuditClient` is the Query plane's: append and head only.
+What is read is chained and digested here, not believed. `AuditClient` is for an
+edge that speaks gRPC; ours appends its audit over journal/line.py.
 """
 
 import functools
@@ -266,7 +267,7 @@ class JournalClient:
 
 
 class AuditClient:
-    """The Query plane's way into the journal: it appends audit events and reads nothing."""
+    """An edge's way into the journal over gRPC: it appends audit events and reads nothing."""
 
     def __init__(self, socket: Path) -> None:
         self._channel = grpc.insecure_channel(f"unix:{socket}", options=_OPTIONS)

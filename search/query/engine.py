@@ -13,6 +13,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
@@ -81,12 +82,11 @@ class SearchEngine:
         verbose: bool = False,
     ) -> SearchAnswer:
         """The answer; RefusedError for a request that contradicts itself or a cursor of another search."""
+        once = partial(self.once, request, access=access, generation=generation, freshness=freshness, verbose=verbose)
         try:
-            return self.once(request, access=access, generation=generation, freshness=freshness, verbose=verbose)
+            return once()
         except CoincidenceError:
-            return self.once(
-                request, access=access, generation=generation, freshness=freshness, verbose=verbose, careful=True
-            )
+            return once(careful=True)
 
     def once(
         self,

@@ -1,6 +1,5 @@
 """Puts a journal in memory into a deployment's real one, each event signed with the key of its role."""
 
-import json
 from pathlib import Path
 
 from journal import boot
@@ -11,7 +10,7 @@ from polyc.ids import SystemIds
 from polyc.signing import load_signer
 from polyc.vocabulary import may_author
 from tests.facts.journal import SIGNERS, Journal
-from tests.facts.payment import ED, raw_public
+from tests.facts.payment import listed, signer
 
 ROLES = {signer.key_id: role for role, signer in SIGNERS.items()}
 
@@ -38,12 +37,6 @@ def append(root: Path, *journals: Journal) -> None:
 
 def trust_receipts(root: Path) -> None:
     """Name the tests' shop as one that may sign receipts."""
-    row = {
-        "key_id": "did:web:api.example#key-1",
-        "algorithm": "EdDSA",
-        "public_key": raw_public(ED).hex(),
-        "resource_prefix": "https://api.example",
-    }
     signers = root / "receipt-signers.json"
-    signers.write_text(json.dumps([row]))
+    signers.write_bytes(listed(signer()))
     signers.chmod(0o600)

@@ -1,6 +1,5 @@
 """A Control over a journal in memory, with real keys in a real data root."""
 
-import json
 from dataclasses import dataclass
 
 import msgspec
@@ -17,7 +16,7 @@ from polyc.ids import uuid7
 from tests.control.deployment_processes import running
 from tests.control.harness_programs import DEPLOYED, harnesses
 from tests.control.serving import close_clients
-from tests.facts.payment import signer
+from tests.facts.payment import listed, signer
 from tests.support.control_journal import ControlJournal
 from tests.support.deployment_keys import DeploymentKeys
 
@@ -71,14 +70,7 @@ def processes(tmp_path_factory):
     """A whole deployment in processes of its own, shared by the scenarios."""
     folder = tmp_path_factory.mktemp("deployment")
     (folder / "root").mkdir()
-    known = signer()
-    row = {
-        "key_id": known.key_id,
-        "algorithm": known.algorithm,
-        "public_key": known.public_key.hex(),
-        "resource_prefix": known.resource_prefix,
-    }
-    create_file(folder / "root" / "receipt-signers.json", json.dumps([row]).encode(), mode=0o600)
+    create_file(folder / "root" / "receipt-signers.json", listed(signer()), mode=0o600)
     with running(folder / "root", harnesses=harnesses(folder, programs=DEPLOYED)) as deployment:
         yield deployment
         close_clients()

@@ -20,7 +20,7 @@ from polyc.errors import CorruptError, RefusedError
 from polyc.vocabulary import BY_KIND
 from tests.control.harness_programs import PREAMBLE
 from tests.control.serving import POLICY, Client, serving
-from tests.facts.payment import NETWORK, PAYER, RESOURCE, claims, jws, signer
+from tests.facts.payment import NETWORK, PAYER, RESOURCE, claims, jws, listed, signer
 
 ASK = Ask(
     tool_call_id="x",
@@ -38,14 +38,7 @@ ASK = Ask(
 
 @pytest.fixture(autouse=True)
 def receipt_signers(deployment) -> None:
-    known = signer()
-    row = {
-        "key_id": known.key_id,
-        "algorithm": known.algorithm,
-        "public_key": known.public_key.hex(),
-        "resource_prefix": known.resource_prefix,
-    }
-    write_file(deployment.root.path / "receipt-signers.json", json.dumps([row]).encode(), mode=0o600)
+    write_file(deployment.root.path / "receipt-signers.json", listed(signer()), mode=0o600)
 
 
 @pytest.fixture

@@ -1,6 +1,5 @@
 """Laws of money under any order of reserving, paying, waiting and restarting, for every reader."""
 
-import json
 from dataclasses import replace
 from random import Random
 
@@ -18,7 +17,7 @@ from facts.payments import Spending, spend_partition, window_start
 from facts.trust import Trust
 from polyc.durable import write_file
 from tests.control.serving import POLICY
-from tests.facts.payment import NETWORK, RESOURCE, claims, jws, signer
+from tests.facts.payment import NETWORK, RESOURCE, claims, jws, listed, signer
 
 PERSONAS = {"ada": "conv-a", "bob": "conv-b"}
 WALLETS = ("0xAA01", "0xaa01", "0xBB02", None)
@@ -34,13 +33,7 @@ class Deployed:
     def __init__(self, deployment, local, chance: Random) -> None:
         self.deployment, self.local, self.chance = deployment, local, chance
         known = signer()
-        row = {
-            "key_id": known.key_id,
-            "algorithm": known.algorithm,
-            "public_key": known.public_key.hex(),
-            "resource_prefix": known.resource_prefix,
-        }
-        write_file(deployment.root.path / "receipt-signers.json", json.dumps([row]).encode(), mode=0o600)
+        write_file(deployment.root.path / "receipt-signers.json", listed(known), mode=0o600)
         self.trust = Trust(keys=deployment.journal.keys, receipt_signers=(known,))
         for persona, partition in PERSONAS.items():
             local.ensure_persona(persona)

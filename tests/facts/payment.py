@@ -34,6 +34,20 @@ def signer(kid="did:web:api.example#key-1", key=ED, algorithm="EdDSA", prefix="h
     return ReceiptSigner(key_id=kid, algorithm=algorithm, public_key=raw_public(key), resource_prefix=prefix, **fields)
 
 
+def listed(*signers):
+    """The text of a `receipt-signers.json` that trusts them."""
+    rows = [
+        {
+            "key_id": known.key_id,
+            "algorithm": known.algorithm,
+            "public_key": known.public_key.hex(),
+            "resource_prefix": known.resource_prefix,
+        }
+        for known in signers
+    ]
+    return json.dumps(rows).encode()
+
+
 def trust(*signers):
     return Trust(keys=keyring(), receipt_signers=signers or (signer(),))
 
