@@ -214,7 +214,7 @@ def _run(index: int, block: bytes, *, size: int) -> Run:
 
 def _ends_once(flags: tuple[int, ...]) -> bool:
     """Whether the last one, and no other, is marked as last of its append."""
-    return bool(flags[-1] & FLAG_LAST) and (len(flags) == 1 or not any(flag & FLAG_LAST for flag in flags[:-1]))
+    return bool(flags[-1] & FLAG_LAST) and not any(flag & FLAG_LAST for flag in set(flags[:-1]))
 
 
 def _first_misfit(run: Run) -> int:

@@ -3,10 +3,12 @@
 Whoever finds that nobody leads does: it judges what waits, its own append among it and what comes meanwhile, and
 commits that. Writers who were answered tend to come back at once, so it waits a moment for as many as the last commit
 answered and left waiting. When a commit ends, the first of those who wait is told to lead. So a lone writer never
-changes threads and never waits, and each waiter is woken once. The leader judges, and one helper: who comes while it
-does and finds nobody helping. Not everybody, because a signature's verification gives Python's lock away: with every
-caller doing its own, or one thread verifying beside one that commits, an append costs ten changes of threads, more than
-all the cryptography (docs/adr/0013). The queue is bounded: beyond it callers are told to wait.
+changes threads and never waits, and each waiter is woken once, by the one answered before it: all at once they would
+stand in line for Python's lock, and the leader behind them after each signature (docs/adr/0021). The leader judges, and
+one helper: who comes while it does and finds nobody helping. Not everybody, because a signature's verification gives
+Python's lock away: with every caller doing its own, or one thread verifying beside one that commits, an append costs
+ten changes of threads, more than all the cryptography (docs/adr/0013). The queue is bounded: beyond it callers are told
+to wait.
 """
 
 import threading
@@ -31,6 +33,7 @@ class Pending:
     __slots__ = (
         "_answer",
         "_committer",
+        "_follower",
         "_judged",
         "_woken",
         "is_queued",
@@ -45,6 +48,7 @@ class Pending:
         self.is_waited_for = False
         self.is_told_to_lead = False
         self._committer = committer
+        self._follower: Pending | None = None  # whom to wake
         self._judged: Inspected | None = None
         self._answer: Ack | PolycError | None = None
         self._woken = threading.Lock()
@@ -62,26 +66,47 @@ class Pending:
 
     def resolve(self, answer: Ack | PolycError) -> None:
         """Give the caller its answer."""
+        self.put_down(answer)
+        self.wake()
+
+    def put_down(self, answer: Ack | PolycError, *, follower: "Pending | None" = None) -> None:
+        """Set the answer of a caller whom somebody else wakes; it then wakes the follower's."""
         assert self._answer is None, "an append is answered once"
+        self._follower = follower  # before the answer: who finds that may leave at once
         self._answer = answer
-        self._wake()
 
     def tell_to_lead(self) -> None:
         """Wake the caller: it is to lead."""
         self.is_told_to_lead = True
-        self._wake()
+        self.wake()
 
     @property
     def is_answered(self) -> bool:
         """Whether the caller has its answer."""
         return self._answer is not None
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let the caller look whether it is answered, or told to lead."""
         if self._woken.locked():  # else it was told to lead and, its time being over, did not wait for that
             self._woken.release()
 
     def result(self, *, timeout_s: float = -1) -> Ack:
         """Wait for the answer; a timeout says nothing about what became of the append."""
+        try:
+            self._wait(timeout_s)
+        except BaseException:  # not answered: whoever answers later must not count on this caller
+            self._committer.forsake(self)
+            raise
+        finally:
+            follower, self._follower = self._follower, None
+            if follower is not None:
+                follower.wake()
+        if isinstance(self._answer, PolycError):
+            raise self._answer
+        assert self._answer is not None, "who waited to the end was answered"
+        return self._answer
+
+    def _wait(self, timeout_s: float) -> None:
         while self._answer is None:
             if self._committer.must_lead(self, waits=True):
                 self._committer.lead()
@@ -94,9 +119,6 @@ class Pending:
                         code="deadline_exceeded",
                         hint="repeat it under the same append id",
                     )
-        if isinstance(self._answer, PolycError):
-            raise self._answer
-        return self._answer
 
 
 class Committer:
@@ -157,13 +179,31 @@ class Committer:
         return items
 
     def must_lead(self, pending: Pending, *, waits: bool) -> bool:
-        """Whether this append's caller is to lead; from now on it waits, or no longer."""
+        """Whether this append's caller is to lead; if not, it waits from now on, or no longer."""
         with self._mutex:
-            pending.is_waited_for = waits
             told, pending.is_told_to_lead = pending.is_told_to_lead, False
             if pending.is_queued and not self._leading:
                 told = self._leading = True
+            pending.is_waited_for = waits and not told
         return told
+
+    def forsake(self, pending: Pending) -> None:
+        """This append's caller stopped waiting; what it was told to do meanwhile is done."""
+        if self.must_lead(pending, waits=False):
+            self.lead()
+
+    def answer(self, answers: Sequence[tuple[Pending, Ack | PolycError]]) -> None:
+        """Answer the appends of a commit at once; those who wait wake one after another, the first by us."""
+        first: Pending | None = None
+        with self._mutex:
+            for pending, answer in reversed(answers):
+                if pending.is_waited_for:
+                    pending.put_down(answer, follower=first)
+                    first = pending
+                else:
+                    pending.resolve(answer)
+        if first is not None:
+            first.wake()
 
     def lead(self) -> None:
         """Judge and commit what waits, then let the next one lead; go on when there is work that nobody waits for."""

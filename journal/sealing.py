@@ -58,8 +58,8 @@ class Sealer:
         self._parts: dict[str, Part | None] = {}
         self._next_pid = 1 + (connection.execute("SELECT max(pid) FROM part").get or 0)
 
-    def seal(self, batch: Sequence[Pending]) -> None:
-        """Judge, write, seal and answer every append of the batch."""
+    def seal(self, batch: Sequence[Pending]) -> list[tuple[Pending, Ack | PolycError]]:
+        """Judge, write and seal every append of the batch; returns what to answer."""
         if len(self._parts) > PARTITIONS_CACHED_MAX:
             self._parts.clear()
         try:
@@ -72,8 +72,9 @@ class Sealer:
             self._destroy_keys(work.orders)
         if self.sweep_due:
             self._sweep()
-        for pending, answer in answers:
-            pending.resolve(answer if isinstance(answer, PolycError) else answer.ack(latest))
+        return [
+            (pending, answer if isinstance(answer, PolycError) else answer.ack(latest)) for pending, answer in answers
+        ]
 
     def _commit(self, batch: Sequence[Pending], *, look_first: bool) -> "tuple[Batch, _Answers, str]":
         """One transaction, and what to answer after it; nothing is changed when it fails.

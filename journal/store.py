@@ -351,12 +351,13 @@ class SqliteJournal:
             for pending in batch:
                 pending.resolve(self._failure)
             return
-        self._sealer.seal(batch)
+        answers = self._sealer.seal(batch)
         size = self._sealer.tree.frontier.size
         if size != self._size:
             with self._grew:
                 self._size = size
                 self._grew.notify_all()
+        self._committer.answer(answers)
 
     def _complete_erasures(self, keys: KeyRing) -> None:
         """What a crash may have cut short behind an `erased` event: the key of a conversation, the cut of the WAL."""

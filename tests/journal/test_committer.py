@@ -15,6 +15,10 @@ def append(name: str, events: int = 1) -> SignedAppend:
     return SignedAppend(name, bytes(16), bytes(8), bytes(64), (SignedEntry(b"", b"", b""),) * events)
 
 
+def ack(pending: Pending) -> Ack:
+    return Ack(0, 1, 1, Head(pending.signed.partition, bytes(16), 1, bytes(32)), "note")
+
+
 class Disk:
     """Seals batches when it is let, and remembers them and the thread that did it."""
 
@@ -41,8 +45,7 @@ class Disk:
             raise self.fault
         self.batches.append([pending.signed.partition for pending in batch])
         self.threads.append(threading.get_ident())
-        for pending in batch:
-            pending.resolve(Ack(0, 1, 1, Head(pending.signed.partition, bytes(16), 1, bytes(32)), "note"))
+        self.committer.answer([(pending, ack(pending)) for pending in batch])
 
     def say(self, *names: str) -> list[str]:
         return [pending.result().head.partition for pending in self.committer.submit([append(name) for name in names])]
@@ -163,6 +166,81 @@ def test_an_interrupted_helper_leaves_its_leader_in_peace():
     judges.open.set()
     leader.join()
     assert disk.batches == [["leader"]]
+
+
+class Waiting:
+    """Three callers who wait behind a commit, and who of them was woken; no threads, so that nothing races."""
+
+    def __init__(self) -> None:
+        self.committer = Committer(lambda signed: signed, lambda _batch: None, failed=lambda _error: AssertionError())
+        self.committer._leading = True  # somebody commits: these three wait
+        self.pending = self.committer.submit([append("a"), append("b"), append("c")])
+        for each in self.pending:
+            each.is_queued = False  # that commit took them
+            assert not self.committer.must_lead(each, waits=True)
+
+    @property
+    def woken(self) -> list[str]:
+        return [each.signed.partition for each in self.pending if not each._woken.locked()]
+
+    def answer(self) -> None:
+        self.committer.answer([(each, ack(each)) for each in self.pending])
+
+
+def test_who_was_answered_wakes_the_next_and_all_have_their_answer_at_once():
+    waiting = Waiting()
+    waiting.answer()
+    a, b, c = waiting.pending
+    assert [each.is_answered for each in (a, b, c)] == [True] * 3
+    assert waiting.woken == ["a"]
+    assert a.result().head.partition == "a"
+    assert waiting.woken == ["a", "b"]
+    assert b.result().head.partition == "b"
+    assert waiting.woken == ["a", "b", "c"]
+    assert c.result().head.partition == "c"
+
+
+def test_who_leaves_before_its_turn_wakes_the_next_all_the_same():
+    waiting = Waiting()
+    waiting.answer()
+    assert waiting.pending[1].result(timeout_s=0.0).head.partition == "b"
+    assert waiting.woken == ["a", "c"]
+
+
+def test_who_was_interrupted_while_waiting_is_not_counted_on():
+    waiting = Waiting()
+    first = waiting.pending[0]
+
+    class Interrupted:
+        def acquire(self, *, timeout: float) -> bool:
+            raise KeyboardInterrupt
+
+        def locked(self) -> bool:
+            return False
+
+    first._woken = Interrupted()
+    with pytest.raises(KeyboardInterrupt):
+        first.result()
+    waiting.answer()
+    assert waiting.woken == ["a", "b"], "b is woken by the one who answers, not by the one who went"
+
+
+def test_who_does_not_wait_is_answered_beside_those_who_do():
+    waiting = Waiting()
+    waiting.pending[0].is_waited_for = waiting.pending[1].is_waited_for = False
+    waiting.answer()
+    assert waiting.woken == ["a", "b", "c"]
+
+
+def test_an_interrupted_waiter_who_was_told_to_lead_leads_first():
+    disk = Disk()
+    disk.committer._leading = True
+    (pending,) = disk.committer.submit([append("a")])
+    disk.committer.must_lead(pending, waits=True)
+    disk.committer._passed_on()  # the commit ended: who waits is told to lead
+    disk.committer.forsake(pending)
+    assert disk.batches == [["a"]]
+    assert disk.say("b") == ["b"]
 
 
 def test_a_commit_is_bounded_by_its_events():
