@@ -35,10 +35,9 @@ from query_plane.slots import Slots
 from search.query.answer import Freshness, SearchAnswer
 from search.query.cursor import peek_generation
 from search.query.engine import GenerationRef, SearchEngine
-from search.query.present import format_time
 from search.query.scope import Access
 from search.query.switch import SemanticSwitch
-from search.query.wire import Asked, decode_body
+from search.query.wire import Asked, decode_body, format_time
 
 SEARCH: Final = "/polychrome.search.v1.SearchService/Search"
 _GENERATIONS_MAX: Final = 64  # cursors live as long as their generation is among the last so many, and pinned

@@ -61,6 +61,7 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     evidence: tuple[int, ...] = ()
     cwd: str | None = None
     branch: str | None = None
+    provider_session: str | None = None
     agent: str | None = None
     parent: str | None = None
     root: str | None = None
@@ -93,7 +94,10 @@ class ResultWindow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An answer; `matching_chunks` counts the lexical matches in the scope exactly."""
+    """An answer; `matching_chunks` counts the lexical matches in the scope exactly.
+
+    `generated_at` is when the command line rendered it: the other doors' answers are the same whenever they are given.
+    """
 
     query: str
     results: tuple[Hit, ...]
@@ -110,6 +114,7 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     query_truncated: bool = False
     facets: dict[str, dict[str, int]] | None = None
     explain: dict[str, Any] | None = None
+    generated_at: str | None = None
 
     def to_json(self) -> bytes:
         """The JSON text."""

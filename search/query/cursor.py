@@ -1,11 +1,12 @@
 """Cursors: where a page ended, sealed. Opaque, authenticated, good for exactly one continuation.
 
-    base64url( msgpack[version, generation_id, offset, key] || HMAC-SHA256(key, text || bound)[:16] )
+    base64url( msgpack[version, generation_id, offset, key, asked_at_us] || HMAC-SHA256(key, text || bound)[:16] )
 
 `bound` is what the cursor does not carry but must fit: the query's hash and the access policy's digest. The
 generation id is the hash of a signed manifest, so as_of is bound with it. One changed byte, another query, another
 grant: refused in the same words. A generation that is gone is refused by name, since asking again helps. Nothing in a
-cursor tells sizes of the archive.
+cursor tells sizes of the archive. Windows of time (`60d`) are counted back from `asked_at_us` on every page: a window
+that moved between two pages would be another query.
 """
 
 import base64
@@ -21,7 +22,7 @@ from search.query.request import SearchRequest
 
 SortKey = tuple[float, int, int, int]  # minus score, best rank, minus time, ident
 
-_VERSION: Final = 1
+VERSION: Final = 2
 _TAG_BYTES: Final = 16
 _SIZE_MAX: Final = 512
 _DOMAIN: Final = b"polychrome/search/cursor/v1\n"
@@ -34,6 +35,7 @@ class Cursor(msgspec.Struct, frozen=True, array_like=True):
     generation_id: str
     offset: int
     key: SortKey
+    asked_at_us: int
 
 
 def query_hash(request: SearchRequest) -> str:
@@ -62,12 +64,17 @@ def peek_generation(text: str) -> str:
     return _decode(text)[0].generation_id
 
 
+def peek_asked_at(text: str) -> int:
+    """When the first page was asked for, as a cursor claims; what is made of it is then verified against the cursor."""
+    return _decode(text)[0].asked_at_us
+
+
 def open_cursor(text: str, *, secret: bytes, query: str, access: str) -> Cursor:
     """The place, or RefusedError: 1. form, 2. canonical spelling, 3. tag over everything it is bound to."""
     cursor, body, tag = _decode(text)  # 1, 2
     if not hmac.compare_digest(tag, _tag(body, secret, query, access)):  # 3
         raise _refused()
-    if cursor.version != _VERSION or not 0 < cursor.offset <= SEARCH_OFFSET_MAX:
+    if cursor.version != VERSION or not 0 < cursor.offset <= SEARCH_OFFSET_MAX:
         raise _refused()
     return cursor
 

@@ -24,18 +24,19 @@ from search.chunk import Chunk, SessionMeta
 from search.opened import OpenPack
 from search.query.answer import Freshness, GenerationUse, Hit, ResultWindow, SearchAnswer
 from search.query.clauses import Question, compile_question
-from search.query.cursor import Cursor, open_cursor, query_hash, seal_cursor
+from search.query.cursor import VERSION, Cursor, open_cursor, query_hash, seal_cursor
 from search.query.facets import count_facets
 from search.query.filters import conversation_filter
 from search.query.fusion import RANKING, Ranked, fuse, only_lexical, only_semantic
 from search.query.lexical_lane import LexicalLane, Match, newest_spots
-from search.query.present import explain_answer, format_time, make_hit
+from search.query.present import explain_answer, make_hit
 from search.query.request import SearchRequest, check_request
 from search.query.scope import Access, Scope, ScopedPack, narrow, resolve_scope
 from search.query.shape import Shaped, shape_dense, shape_diverse
 from search.query.snippet import Marker
 from search.query.stopwords import STOP_WORDS
 from search.query.units import Unit, hit_units, scope_units, scoped_clauses
+from search.query.wire import format_time
 
 if TYPE_CHECKING:  # vectors need numpy: loaded by whoever enables them
     from search.query.fusion import SemanticMatch
@@ -108,6 +109,8 @@ class SearchEngine:
         run = _Run(request, scope, packs, question, careful=careful)
         wanted = offset + request.limit + 1
         ranked = run.rank(self._semantic_for(request), batch=2 * wanted)  # 5, 6, 7
+        if request.filters.sessions and not packs:
+            run.fallback = "no_such_conversation"
         shaped = run.shape(ranked, wanted=wanted)  # 8
         page = shaped.results[offset : offset + request.limit]  # 9
         more = len(shaped.results) > offset + request.limit
@@ -197,7 +200,9 @@ class SearchEngine:
     ) -> str | None:
         if not page or offset + len(page) > SEARCH_OFFSET_MAX:
             return None
-        cursor = Cursor(1, generation.generation_id, offset + len(page), page[-1].key)
+        cursor = Cursor(
+            VERSION, generation.generation_id, offset + len(page), page[-1].key, asked_at_us=request.asked_at_us
+        )
         return seal_cursor(cursor, secret=self._secret, query=query_hash(request), access=access.digest)
 
     def _hit(self, run: "_Run", item: Ranked, *, rank: int, shaped: Shaped, verbose: bool) -> Hit:

@@ -1,7 +1,8 @@
 """From a ranked chunk to a hit: reads the record, makes the snippet, names what a person may do next."""
 
+import re
 import shlex
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator
 
 from search.chunk import KINDS, Chunk, SessionMeta
 from search.query.answer import Hit, HitSnippet, LaneScore
@@ -11,9 +12,9 @@ from search.query.request import SearchRequest
 from search.query.scope import Scope
 from search.query.score import ScopedClause
 from search.query.snippet import Marker, Snippet
+from search.query.wire import format_time
 
 SHORT_ID: int = 12  # hex digits or characters: unambiguous in archives of millions, still typed by hand
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def make_hit(
@@ -61,21 +62,6 @@ def make_hit(
     return Hit(**basic, **more)  # type: ignore[arg-type]  # the two dicts are written out above and below
 
 
-def format_time(us: int | None) -> str | None:
-    """RFC 3339 in UTC, milliseconds.
-
-    >>> format_time(1_000)
-    '1970-01-01T00:00:00.001Z'
-    """
-    if us is None:
-        return None
-    try:
-        moment = _EPOCH + timedelta(microseconds=us)
-    except OverflowError:
-        return None
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-
-
 def short_session(partition: str) -> str:
     """A conversation's short name: 12 characters of its id; any unambiguous 8 are understood."""
     return partition.removeprefix("conv-").removeprefix("imp-")[:SHORT_ID]
@@ -104,9 +90,6 @@ def _lexical(item: Ranked, clauses: tuple[ScopedClause, ...], *, explain: bool) 
 
 
 def _verbose(chunk: Chunk, meta: SessionMeta, request: SearchRequest) -> dict[str, object]:
-    session = short_session(chunk.partition)
-    words = [shlex.quote(request.text.strip())] if request.text.strip() else []
-    words += [f"--term {shlex.quote(term)}" for term in request.terms]
     return {
         "chunk_id": chunk.chunk_id,
         "source_incarnation": chunk.source_incarnation,
@@ -114,15 +97,30 @@ def _verbose(chunk: Chunk, meta: SessionMeta, request: SearchRequest) -> dict[st
         "evidence": chunk.evidence,
         "cwd": meta.cwd,
         "branch": meta.git_branch,
+        "provider_session": meta.provider_session_id,
         "agent": meta.agent_id,
         "parent": meta.parent,
         "root": meta.root,
         "suggested_next_commands": (
             f"polyc show {chunk.partition}@{chunk.position}",
             f"polyc prove {chunk.partition} {chunk.position} --out -",
-            f"polyc search {' '.join(words)} --session {session}".replace("  ", " "),
+            " ".join(("polyc search", *_arguments(request), "--session", short_session(chunk.partition))),
         ),
     }
+
+
+_CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f]+")
+_DIRECTIONS = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]+")
+
+
+def _arguments(request: SearchRequest) -> Iterator[str]:
+    """The words and alternatives of a request as a shell takes them: what begins with a dash is no option."""
+    for option, text in (("", request.text), *(("--term", term) for term in request.terms)):
+        said = _DIRECTIONS.sub("", _CONTROLS.sub(" ", text)).strip()
+        if said.startswith("-"):
+            yield f"{option or '--term'}={shlex.quote(said)}"
+        elif said:
+            yield f"{option} {shlex.quote(said)}".lstrip()
 
 
 def explain_answer(

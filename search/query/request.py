@@ -84,6 +84,7 @@ class SearchRequest:
     cursor: str | None = None
     facets: bool = False
     explain: bool = False
+    asked_at_us: int = 0  # what windows of time (`60d`) were counted back from: the same on every page
 
     @property
     def echo(self) -> str:
@@ -138,17 +139,9 @@ def check_request(request: SearchRequest) -> SearchRequest:
         raise RefusedError(f"query text is longer than {SEARCH_TEXT_BYTES_MAX} bytes", code="out_of_range")
     if any(not CHUNK_ID.fullmatch(name) for name in filters.ids):
         raise RefusedError("not a chunk id", hint="8 to 32 hex digits, as results show them")
-    lists = (
-        filters.ids,
-        filters.providers,
-        filters.workspaces,
-        filters.roles,
-        filters.tools,
-        filters.files,
-        filters.sessions,
-        filters.source_roots,
-        filters.source_groups,
-    )
-    if max(map(len, (*lists, filters.exclude_sessions, filters.provider_sessions, request.terms))) > SEARCH_FILTERS_MAX:
+    lists = [value for name in filters.__slots__ if isinstance(value := getattr(filters, name), tuple)]
+    if max(map(len, (*lists, request.terms, request.event_types))) > SEARCH_FILTERS_MAX:
         raise RefusedError(f"more than {SEARCH_FILTERS_MAX} values of one filter", code="out_of_range")
+    if not all(value.strip() for values in lists for value in values):
+        raise RefusedError("a filter's value is empty", hint="leave the filter out")
     return request

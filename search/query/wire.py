@@ -8,13 +8,14 @@
 
 import re
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
 import msgspec
 
 from polyc.errors import RefusedError
 from polyc.limits import SEARCH_LIMIT_DEFAULT, SEARCH_WAIT_MS_MAX
+from search.query.cursor import peek_asked_at
 from search.query.request import ContentScope, Filters, Mode, SearchRequest
 
 Refresh = Literal["background", "off", "wait"]
@@ -87,8 +88,9 @@ def decode_body(content: bytes, *, now_us: int) -> Asked:
 
 
 def asked_of(body: SearchBody, *, now_us: int) -> Asked:
-    """The values of a body."""
+    """The values of a body; a later page counts windows of time from where its first one did."""
     sent = body.filters
+    asked_at_us = now_us if body.cursor is None else peek_asked_at(body.cursor)
     if not 0 <= body.freshness.timeout_ms <= SEARCH_WAIT_MS_MAX:
         raise RefusedError(f"timeout is not within 0 and {SEARCH_WAIT_MS_MAX} ms", code="out_of_range")
     filters = Filters(
@@ -98,8 +100,8 @@ def asked_of(body: SearchBody, *, now_us: int) -> Asked:
         roles=sent.roles,
         tools=sent.tools,
         files=sent.files,
-        since_us=parse_time(sent.since, now_us=now_us),
-        until_us=parse_time(sent.until, now_us=now_us),
+        since_us=parse_time(sent.since, now_us=asked_at_us),
+        until_us=parse_time(sent.until, now_us=asked_at_us),
         sessions=sent.sessions,
         exclude_sessions=sent.exclude_sessions,
         exclude_trees=sent.exclude_trees,
@@ -121,6 +123,7 @@ def asked_of(body: SearchBody, *, now_us: int) -> Asked:
         cursor=body.cursor,
         facets=body.facets,
         explain=body.explain,
+        asked_at_us=asked_at_us,
     )
     audited = msgspec.json.encode(msgspec.structs.replace(body, cursor=None)).decode()
     return Asked(
@@ -158,6 +161,21 @@ def parse_time(text: str | None, *, now_us: int) -> int | None:
         moment = moment.replace(tzinfo=UTC)
     delta = moment - _EPOCH
     return (delta.days * 86_400 + delta.seconds) * 1_000_000 + delta.microseconds
+
+
+def format_time(us: int | None) -> str | None:
+    """RFC 3339 in UTC, milliseconds.
+
+    >>> format_time(1_000)
+    '1970-01-01T00:00:00.001Z'
+    """
+    if us is None:
+        return None
+    try:
+        moment = _EPOCH + timedelta(microseconds=us)
+    except OverflowError:
+        return None
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

@@ -6,7 +6,8 @@ import pytest
 
 from polyc.errors import RefusedError
 from search.query import Filters, SearchRequest
-from search.query.cursor import peek_generation
+from search.query.cursor import peek_asked_at, peek_generation
+from search.query.wire import FilterBody, SearchBody, asked_of
 from tests.search.archive import Archive, access, change, message, partitions, said
 
 
@@ -131,3 +132,41 @@ def test_a_good_cursor_goes_on_with_another_page_size():
     archive = fifty()
     cursor = first_cursor(archive)
     assert len(partitions(archive.search("points", events=True, limit=5, cursor=cursor))) == 5
+
+
+DAY_US = 86_400_000_000
+
+
+def asked(*, now_us: int, since: str = "30d", cursor: str | None = None) -> SearchRequest:
+    body = SearchBody(query="points", events=True, limit=10, filters=FilterBody(since=since), cursor=cursor)
+    return asked_of(body, now_us=now_us).request
+
+
+def test_a_window_of_time_stands_still_from_page_to_page():
+    """`--since 30d` was another query on every page, and its cursor refused."""
+    archive = Archive().tick(said("conv-a", *["points"] * 25))
+    now_us = 1_772_366_400_000_000 + DAY_US
+    engine, found, cursor = archive.engine(), [], None
+    for page in range(3):
+        request = asked(now_us=now_us + page * 5 * DAY_US, cursor=cursor)
+        answer = engine.search(request, access=access(), generation=archive.generation())
+        found += [hit.position for hit in answer.results]
+        cursor = answer.next_cursor
+    assert sorted(found) == list(range(1, 26))
+    assert cursor is None
+
+
+def test_a_cursor_cannot_move_the_window_it_was_made_for():
+    archive = Archive().tick(said("conv-a", *["points"] * 25))
+    now_us = 1_772_366_400_000_000 + DAY_US
+    engine, generation = archive.engine(), archive.generation()
+    cursor = engine.search(asked(now_us=now_us), access=access(), generation=generation).next_cursor
+    assert peek_asked_at(cursor) == now_us
+    with pytest.raises(RefusedError, match="not one of this search"):
+        engine.search(asked(now_us=now_us, since="31d", cursor=cursor), access=access(), generation=generation)
+    raw = base64.urlsafe_b64decode(cursor + "=" * (-len(cursor) % 4))
+    place = raw.index(now_us.to_bytes(8, "big"))
+    later = raw[:place] + (now_us + 1).to_bytes(8, "big") + raw[place + 8 :]
+    forged = base64.urlsafe_b64encode(later).rstrip(b"=").decode()
+    with pytest.raises(RefusedError, match="not one of this search"):
+        engine.search(asked(now_us=now_us, cursor=forged), access=access(), generation=generation)
