@@ -5,6 +5,7 @@
     C++, C#                     the word as written only: "c" alone would be another question
     hex id                      the id (1), and its first 7 digits (0.5)
     a run of 4 or more Han, Kana, Hangul, … characters: the phrases of each two neighbours
+    a place in a file, a path in a home folder: its other spellings, too (0.5), as `search.query.spelling` says
 
 Repeated clauses count once. At most `SEARCH_WORDS_MAX` different words are asked for; the answer says when more came.
 """
@@ -16,6 +17,7 @@ from typing import Final, Literal, NamedTuple
 
 from polyc.limits import SEARCH_PHRASE_TOKENS_MAX, SEARCH_WORDS_MAX
 from search.analyzer import Analysis, analyze, is_single
+from search.query.spelling import other_spellings
 
 Field = Literal["body", "stem"]
 # What stands between words of a query: blanks, brackets, quotes and the signs of other search languages. Not the signs
@@ -23,6 +25,7 @@ Field = Literal["body", "stem"]
 _BETWEEN: Final = re.compile(r"""[\s()\[\]{}<>"“”„«»`,;*^~|!?]+""")
 _WHOLE_WEIGHT: Final = 0.5
 _STEM_WEIGHT: Final = 0.35
+_OTHER_WEIGHT: Final = 0.5
 _STEM_CHARS_MIN: Final = 3
 _RUN_MIN: Final = 4
 
@@ -54,8 +57,8 @@ def compile_question(texts: Iterable[str], *, drop: frozenset[str] = frozenset()
     analysed = [(word, analysis) for word in words if (analysis := analyze(word)).parts]
     kept = [item for item in analysed if item[0].casefold() not in drop] or analysed
     clauses: dict[tuple[str, tuple[str, ...]], Clause] = {}
-    for number, (_, analysis) in enumerate(kept[:SEARCH_WORDS_MAX]):
-        for field, tokens, weight in _clauses_of(analysis):
+    for number, (word, analysis) in enumerate(kept[:SEARCH_WORDS_MAX]):
+        for field, tokens, weight in (*_clauses_of(analysis), *_others_of(word)):
             clauses.setdefault((field, tokens), Clause(field, tokens, weight, number))
     asked = tuple(word for word, _ in kept[:SEARCH_WORDS_MAX])
     return Question(tuple(clauses.values()), asked, len(kept) > SEARCH_WORDS_MAX)
@@ -79,6 +82,12 @@ def _clauses_of(analysis: Analysis) -> Iterator[tuple[Field, tuple[str, ...], fl
     for token in analysis.wholes:
         if token.start <= analysis.parts[0].start and token.end >= analysis.parts[-1].end:
             yield "body", (token.text,), _WHOLE_WEIGHT
+
+
+def _others_of(word: str) -> Iterator[tuple[Field, tuple[str, ...], float]]:
+    for other in other_spellings(word):
+        for field, tokens, weight in _clauses_of(analyze(other)):
+            yield field, tokens, _OTHER_WEIGHT * weight
 
 
 def _phrases(parts: Sequence[str]) -> Iterator[tuple[str, ...]]:

@@ -1,7 +1,6 @@
 """Filters as the engine's queries: hard conditions without a score; a name the pack does not know matches nothing."""
 
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 import tantivy
@@ -11,6 +10,7 @@ from search.chunk import KINDS, Kind, SessionMeta
 from search.pack import IndexName, Names
 from search.query.request import Filters, SearchRequest
 from search.query.scope import ScopedPack
+from search.query.spelling import spelled
 
 _TIME_MAX: Final = 1 << 62
 INDEX_KINDS: Final[dict[IndexName, frozenset[Kind]]] = {
@@ -42,7 +42,8 @@ def hit_filters(
                 return None
             conditions.append(_one_of(schema, field, ordinals))
     if filters.files:
-        ordinals = _ordinals(names.paths, lambda path: any(_names_file(path, file) for file in filters.files))
+        files = [spelled(file) for file in filters.files]
+        ordinals = _ordinals(names.paths, lambda path: any(_names_file(spelled(path), file) for file in files))
         if not ordinals:
             return None
         conditions.append(_one_of(schema, "path", ordinals))
@@ -77,6 +78,8 @@ def conversation_filter(metas: Mapping[str, SessionMeta], filters: Filters) -> C
     ):
         return None
     _check_sources(metas, filters)
+    sessions = named_conversations(filters.sessions, metas)
+    excluded = named_conversations(filters.exclude_sessions, metas)
 
     def admits(partition: str) -> bool:
         meta = metas.get(partition, SessionMeta())
@@ -92,30 +95,44 @@ def conversation_filter(metas: Mapping[str, SessionMeta], filters: Filters) -> C
             return False
         if not {partition, meta.parent, meta.root}.isdisjoint(filters.exclude_trees):
             return False
-        if filters.sessions and not _is_one(partition, filters.sessions):
+        if filters.sessions and partition not in sessions:
             return False
-        return not (filters.exclude_sessions and _is_one(partition, filters.exclude_sessions))
+        return partition not in excluded
 
     return admits
 
 
-def _is_one(partition: str, names: Sequence[str]) -> bool:
-    bare = partition.removeprefix("conv-").removeprefix("imp-")
-    return any(
-        name in {partition, bare}
-        or (len(name) >= SHORT_ID_MIN and (partition.startswith(name) or bare.startswith(name)))
-        for name in names
-    )
+def named_conversations(names: Sequence[str], metas: Mapping[str, SessionMeta]) -> frozenset[str]:
+    """The conversations of these names: complete ids, or unambiguous beginnings of 8 and more characters.
+
+    A name that no conversation of the scope has names none; one that begins several is refused.
+    """
+    found: set[str] = set()
+    for name in names:
+        spellings = (name, f"conv-{name}", f"conv-imp-{name}")
+        complete = [known for known in spellings if known in metas]
+        if complete:
+            found.add(complete[0])
+        elif len(name) >= SHORT_ID_MIN:
+            begun = [known for known in metas if known.startswith(spellings)]
+            if len(begun) > 1:
+                raise RefusedError("a conversation's name is ambiguous", hint="give more of its characters")
+            found.update(begun)
+    return frozenset(found)
 
 
 def _is_workspace(meta: SessionMeta, name: str) -> bool:
-    """By the repository's name, the working folder, or the last part of it."""
-    folder = (meta.cwd or "").rstrip("/")
-    return (
-        name in {meta.repo, folder}
-        or (bool(folder) and PurePosixPath(folder).name == name)
-        or (name.startswith("/") and folder.startswith(name.rstrip("/") + "/"))
-    )
+    """By the repository's name, the working folder or one above it, or the last part of it."""
+    if name == meta.repo:
+        return True
+    if meta.cwd is None:
+        return False
+    folder, wanted = spelled(meta.cwd), spelled(name)
+    return wanted in {folder, folder.rpartition("/")[2]} or (wanted[0] in "/~" and _is_below(folder, wanted))
+
+
+def _is_below(folder: str, root: str) -> bool:
+    return folder.startswith(f"{root.rstrip('/')}/")
 
 
 def _check_sources(metas: Mapping[str, SessionMeta], filters: Filters) -> None:
@@ -136,12 +153,13 @@ def _is_of_source(meta: SessionMeta, roots: Sequence[str], groups: Sequence[str]
     """Whether the conversation ran at or below one of the folders, or in one of the repositories; no selector: yes."""
     if not (roots or groups):
         return True
-    folder = f"{(meta.cwd or '').rstrip('/')}/"
-    return meta.repo in groups or any(folder.startswith(f"{root.rstrip('/')}/") for root in roots if meta.cwd)
+    return meta.repo in groups or (
+        meta.cwd is not None and any(_is_below(f"{spelled(meta.cwd)}/", spelled(root)) for root in roots)
+    )
 
 
 def _names_file(path: str, wanted: str) -> bool:
-    """The path itself, or its last parts."""
+    """The path itself, or its last parts; both as they are compared."""
     return path == wanted or path.endswith("/" + wanted.lstrip("/"))
 
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeVar
 
 from search.query.lexical_lane import Match, Spot
 
-RANKING: Final = "rrf60+bm25-scoped/1"  # changes whenever the same archive could answer in another order
+RANKING: Final = "rrf60+bm25-scoped/2"  # changes whenever the same archive could answer in another order
 _K: Final = 60
 Name = TypeVar("Name", bound=Hashable)
 

@@ -127,6 +127,13 @@ def test_monsters_are_bounded_and_no_error():
     assert len(archive.search("x" * 5000).results) == 1
 
 
+@pytest.mark.parametrize(
+    "word", ["/" * 100_000, "a:1" * 30_000, "\\" * 100_000, "/home/" * 16_000, "." * 100_000 + "a:1"]
+)
+def test_a_monstrous_path_takes_no_time_to_spell(word):
+    assert Archive().tick(said("conv-a", "points")).search(word).results == ()
+
+
 def test_alternatives_are_or_and_echoed_as_such():
     archive = Archive().tick(said("conv-a", "checksum"), said("conv-b", "release"), said("conv-c", "else"))
     answer = archive.search(" signed metadata ", terms=("checksum", " ", "release"))
@@ -166,6 +173,19 @@ def test_words_of_unfinished_turns_are_not_there_because_they_have_no_rows():
         pytest.param("needle " + "hay " * 200, ("hay " * 2500) + " needle", id="10 kB"),
         pytest.param('he said "half a quote', '"half a quote', id="unbalanced quotes"),
         pytest.param("look in C:\\depot\\main.py", "C:\\depot\\main.py", id="a path with backslashes"),
+        pytest.param("fails in src/depot/main.py now", "src/depot/main.py:123", id="a place in a file"),
+        pytest.param("fails in src/depot/main.py now", "src/depot/main.py:123:4:", id="a place as compilers write it"),
+        pytest.param("fails in src/depot/main.py now", "depot/main.py#L12-L20", id="a place as links write it"),
+        pytest.param("fails in ~/src/main.py now", "/home/maren/src/main.py", id="a path in a home folder"),
+        pytest.param("fails in ~/src/main.py now", "/Users/maren/src/main.py:7", id="a place in a home folder"),
+        pytest.param("saved ~/My Documents/tax form.pdf", "~/My Documents/tax form.pdf", id="a path with blanks"),
+        pytest.param("call ptr->field or foo()", "ptr->field foo()", id="arrows and calls"),
+        pytest.param("run it with --no-verify -x", "--no-verify", id="an option"),
+        pytest.param("a key 550e8400-e29b-41d4-a716-446655440000", "550E8400-E29B", id="a UUID in capitals"),
+        pytest.param("नमस्ते दुनिया தமிழ் မြန်မာ", "दुनिया தமிழ் မြန်မာ", id="marks that belong to letters"),
+        pytest.param("混合text和数字123与café", "数字123", id="Han beside Latin"),
+        pytest.param("𝒽𝑒𝓁𝓁𝑜 𝔴𝔬𝔯𝔩𝔡", "hello world", id="letters of mathematics"),
+        pytest.param("flag 🇩🇪 and 👩\u200d❤️\u200d💋\u200d👨", "👩\u200d❤️\u200d💋\u200d👨 🇩🇪", id="flags and families"),
         pytest.param("see https://example.org/a/b?c=d#frag", "https://example.org/a/b?c=d#frag", id="a URL"),
     ],
 )
@@ -174,6 +194,12 @@ def test_more_of_the_kinds_is_found_without_an_error(document, query):
     for mode in MODES:
         for events in (False, True):
             assert partitions(archive.search(query, mode=mode, events=events))[:1] == ["conv-a"]
+
+
+def test_what_was_said_exactly_stands_before_its_other_spellings():
+    archive = Archive().tick(said("conv-other", "all of main.py in it"), said("conv-exact", "see main.py:12 in it"))
+    assert partitions(archive.search("main.py:12")) == ["conv-exact", "conv-other"]
+    assert partitions(archive.search("rowid:12 localhost:80")) == []
 
 
 def test_a_common_word_in_one_huge_conversation_leaves_room_for_the_others():

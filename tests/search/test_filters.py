@@ -54,12 +54,16 @@ MARCH_US = 1_772_366_400_000_000  # 2026-03-01T12:00:00Z
         (Filters(files=("main.py",)), {A}),
         (Filters(files=("src/depot/main.py",)), {A}),
         (Filters(files=("ain.py",)), set()),
+        (Filters(files=("./src/depot/main.py",)), {A}),
+        (Filters(files=("depot\\main.py",)), {A}),
         (Filters(since_us=MARCH_US + 60 * 60_000_000), {B}),
         (Filters(until_us=MARCH_US + 60 * 60_000_000), {A, C}),
         (Filters(until_us=MARCH_US), set()),
         (Filters(sessions=("aaaaaaaa",)), {A}),
         (Filters(sessions=(B,)), {B}),
         (Filters(sessions=("aaaa",)), set()),
+        (Filters(sessions=("imp-aaaaaaaa",)), {A}),
+        (Filters(sessions=(A[:-1],)), {A}),
         (Filters(exclude_sessions=("aaaaaaaa", "cccccccccccc")), {B}),
         (Filters(exclude_trees=(A,)), {B}),
         (Filters(exclude_trees=("conv-imp-unknown",)), {A, B, C}),
@@ -67,6 +71,7 @@ MARCH_US = 1_772_366_400_000_000  # 2026-03-01T12:00:00Z
         (Filters(source_roots=("/home/maren/src/depot",)), {A, C}),
         (Filters(source_roots=("/home/maren/src/",)), {A, B, C}),
         (Filters(source_groups=("harbor",)), {B}),
+        (Filters(source_roots=("/home/maren",)), {A, B, C}),
         (Filters(source_roots=("/home/maren/src/depot",), source_groups=("harbor",)), {A, B, C}),
         (Filters(providers=("codex",), workspaces=("depot",)), set()),
         (Filters(providers=("claude-code",), primary_only=True, tools=("Edit",)), {A}),
@@ -76,6 +81,78 @@ def test_a_filter_lets_through_what_it_names_and_nothing_else(filters, expected)
     found = archive().search("depot", filters=filters, events=True, facets=True)
     assert set(partitions(found)) == expected
     assert set((found.facets or {}).get("conversation", {})) == expected
+
+
+def recorded() -> Archive:
+    """As imports record it: the home folder struck, a path of another system."""
+    one = change(
+        "conv-imp-aaaaaaaaaaaa",
+        messages=[message(A, 1, "depot")],
+        tool_calls=[call(A, 2, "Edit", "{}", path="~/src/depot/main.py")],
+        meta={"cwd": "~/src/depot"},
+    )
+    two = change(
+        "conv-imp-aaaaaaaabbbb",
+        messages=[message("conv-imp-aaaaaaaabbbb", 1, "depot")],
+        tool_calls=[call("conv-imp-aaaaaaaabbbb", 2, "Edit", "{}", path="C:\\work\\depot\\main.py")],
+        meta={"cwd": "C:\\work\\depot"},
+    )
+    return Archive().tick(one, two)
+
+
+TWO = "conv-imp-aaaaaaaabbbb"
+
+
+@pytest.mark.parametrize(
+    ("filters", "expected"),
+    [
+        (Filters(files=("/home/maren/src/depot/main.py",)), {A}),
+        (Filters(files=("~/src/depot/main.py",)), {A}),
+        (Filters(files=("/Users/kim/src/depot/main.py",)), {A}),
+        (Filters(files=("/src/depot/main.py",)), {A}),
+        (Filters(files=("depot/main.py",)), {A, TWO}),
+        (Filters(files=("C:/work/depot/main.py",)), {TWO}),
+        (Filters(workspaces=("/home/maren/src/depot/",)), {A}),
+        (Filters(workspaces=("/home/maren",)), {A}),
+        (Filters(workspaces=("~/src",)), {A}),
+        (Filters(workspaces=("depot",)), {A, TWO}),
+        (Filters(workspaces=("/home/maren/sr",)), set()),
+        (Filters(workspaces=("src",)), set()),
+        (Filters(source_roots=("/home/maren/src",)), {A}),
+        (Filters(source_roots=("C:\\work",)), {TWO}),
+        (Filters(source_roots=("~/src", "C:\\work\\depot")), {A, TWO}),
+    ],
+)
+def test_a_path_is_found_as_a_person_writes_it(filters, expected):
+    """`--workspace "$PWD"` and `--source-root ~/src` are absolute by the time we see them; records hold `~/src`."""
+    assert (
+        set(
+            partitions(
+                recorded().search("", filters=filters) if filters.files else recorded().search("depot", filters=filters)
+            )
+        )
+        == expected
+    )
+
+
+def test_a_beginning_that_several_conversations_have_is_refused_and_a_longer_one_is_not():
+    for filters in (Filters(sessions=("aaaaaaaa",)), Filters(exclude_sessions=("conv-imp-",))):
+        with pytest.raises(RefusedError, match="ambiguous"):
+            recorded().search("depot", filters=filters)
+    assert partitions(recorded().search("depot", filters=Filters(sessions=("aaaaaaaaa",)))) == [A]
+
+
+def test_a_beginning_is_ambiguous_by_what_the_grant_admits_alone():
+    assert partitions(recorded().search("depot", scope=[A], filters=Filters(sessions=("aaaaaaaa",)))) == [A]
+
+
+def test_a_conversation_of_another_scope_is_as_unknown_as_one_that_never_was():
+    answers = [
+        recorded().search("depot", scope=[A], filters=Filters(sessions=(name,)))
+        for name in (TWO, TWO[:-1], "unknown-name")
+    ]
+    assert {answer.fallback for answer in answers} == {"no_such_conversation"}
+    assert len({answer.to_json() for answer in answers}) == 1
 
 
 @pytest.mark.parametrize("text", [{}, {"text": "depot"}])

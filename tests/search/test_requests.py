@@ -18,6 +18,10 @@ REFUSED = {
     "named and excluded": (SearchRequest(filters=Filters(sessions=("a",), exclude_sessions=("b",))), "invalid_argument"),
     "too long": (SearchRequest(text="x" * (SEARCH_TEXT_BYTES_MAX + 1)), "out_of_range"),
     "an id that is none": (SearchRequest(filters=Filters(ids=("zz",))), "invalid_argument"),
+    "no value": (SearchRequest(filters=Filters(files=("",))), "invalid_argument"),
+    "a blank value": (SearchRequest(filters=Filters(source_roots=("~/src", " "))), "invalid_argument"),
+    "too many kinds": (SearchRequest(event_types=("message",) * (SEARCH_FILTERS_MAX + 1)), "out_of_range"),
+    "too many trees": (SearchRequest(filters=Filters(exclude_trees=("x",) * (SEARCH_FILTERS_MAX + 1))), "out_of_range"),
     "too many values": (SearchRequest(filters=Filters(roles=("user",) * (SEARCH_FILTERS_MAX + 1))), "out_of_range"),
 }  # fmt: skip
 
