@@ -3,6 +3,7 @@
 Exit codes: 0 ok, 1 refused or failed, 2 usage, 3 evidence corrupt. Data goes to stdout, everything else to stderr.
 """
 
+import io
 import os
 import signal
 import sys
@@ -23,6 +24,8 @@ EXIT_INTERRUPTED: Final = 128 + signal.SIGINT
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command of these arguments and give back its exit code."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(encoding="utf-8")  # data is UTF-8, whatever the locale says
     arguments = build_parser().parse_args(argv)
     try:
         code: int | None = arguments.run(arguments)

@@ -6,14 +6,15 @@ with its control characters and bidi marks escaped. The session that the command
 when it can be told (it fails open: an unknown environment leaves everything in).
 """
 
+import math
 import os
 import re
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -26,7 +27,7 @@ from polyc.ids import imported_partition
 from query_plane.search_client import SearchClient
 from search.query.answer import Hit, SearchAnswer
 from search.query.display import one_line, visible
-from search.query.wire import FilterBody, FreshnessBody, SearchBody
+from search.query.wire import FilterBody, FreshnessBody, SearchBody, format_time
 
 # The harness's own word for the conversation it runs, in the environment of the commands it starts.
 _SESSION_VARIABLES: Final = (("CLAUDE_CODE_SESSION_ID", "claude-code"), ("CODEX_THREAD_ID", "codex"))
@@ -39,12 +40,25 @@ def run(arguments: Namespace) -> int:
     answer = _ask(default_data_root(arguments.data_root), arguments, body)
     answer = _runnable(answer, arguments)
     if (arguments.format or "text") == "json":
+        answer = msgspec.structs.replace(answer, generated_at=format_time(SystemClock().now_us()))
         sys.stdout.write(answer.to_json().decode() + "\n")
         return 0
     sys.stdout.write(render(answer, colour=sys.stdout.isatty(), verbose=arguments.verbose))
-    if answer.fallback is not None and arguments.mode != "lexical" and answer.fallback != "semantic_disabled":
-        note(f"polyc: note: {_REASONS.get(answer.fallback, answer.fallback)}")
+    for reason in _remarks(answer):
+        note(f"polyc: note: {reason}")
     return 0
+
+
+def _remarks(answer: SearchAnswer) -> Iterator[str]:
+    """What a person should know about an answer that its results do not show."""
+    if answer.fallback is not None and answer.fallback != "semantic_disabled":  # it is an opt-in
+        yield _REASONS.get(answer.fallback, answer.fallback)
+    if answer.query_truncated:
+        yield "the query has more different words than are searched for; these results are of the first ones"
+    if answer.pool_truncated:
+        yield "more events match than are looked at for the best of each conversation (--events lists them all)"
+    if answer.freshness.outcome == "timed_out":
+        yield f"what was said last is not indexed yet; these results are as of {answer.freshness.published_at}"
 
 
 def _runnable(answer: SearchAnswer, arguments: Namespace) -> SearchAnswer:
@@ -125,6 +139,7 @@ def _result(hit: Hit, *, colour: bool, verbose: bool) -> list[str]:
                 ("Chunk", hit.chunk_id),
                 ("Folder", hit.cwd),
                 ("Branch", hit.branch),
+                ("Source", hit.provider_session),
                 ("Agent", hit.agent),
                 ("Parent", hit.parent),
                 ("Root", hit.root if hit.root != hit.parent else None),
@@ -205,6 +220,7 @@ def _serves(url: str) -> bool:
 
 def _body(arguments: Namespace, environment: Mapping[str, str]) -> SearchBody:
     """The request that the arguments make."""
+    arguments = Namespace(**{name: _readable(value) for name, value in vars(arguments).items()})
     own = () if arguments.include_current_session or arguments.session else current_session(environment)
     filters = FilterBody(
         providers=tuple(arguments.provider),
@@ -222,6 +238,8 @@ def _body(arguments: Namespace, environment: Mapping[str, str]) -> SearchBody:
         source_roots=tuple(arguments.source_root),
         source_groups=tuple(arguments.source_group),
     )
+    if arguments.semantic_weight is not None and math.isnan(arguments.semantic_weight):
+        raise RefusedError("semantic weight is not within 0 and 1", code="out_of_range")
     query = " ".join(arguments.words)
     if not (query.strip() or any(term.strip() for term in arguments.term) or arguments.file):
         raise RefusedError("nothing to search for", hint="give words, --term or --file")
@@ -243,13 +261,25 @@ def _body(arguments: Namespace, environment: Mapping[str, str]) -> SearchBody:
     )
 
 
+def _readable(value: Any) -> Any:
+    """An argument as text: bytes that are no UTF-8 become U+FFFD, whatever the locale made of them."""
+    if isinstance(value, list):
+        return [_readable(item) for item in value]
+    if not isinstance(value, str) or value.isascii():
+        return value
+    try:
+        return os.fsencode(value).decode("utf-8", "replace")
+    except UnicodeEncodeError:  # surrogates that no argument of a process can hold
+        return value.encode("utf-8", "replace").decode()
+
+
 def current_session(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The imported conversation that this command was started from; none when the environment does not say."""
-    for variable, provider in _SESSION_VARIABLES:
-        native = environment.get(variable)
-        if native:
-            return (imported_partition(provider, native),)
-    return ()
+    """The imported conversation that this command was started from; none when the environment does not say which.
+
+    A harness that was started by another one inherits its variable: then two are named, and none is left out.
+    """
+    named = [(provider, native) for variable, provider in _SESSION_VARIABLES if (native := environment.get(variable))]
+    return (imported_partition(*named[0]),) if len(named) == 1 else ()
 
 
 _PLACE: Final = re.compile(r"(conv-[a-z0-9-]{1,64})(?:@([1-9][0-9]{0,17}))?")
@@ -298,4 +328,5 @@ _REASONS: Final = {
     "semantic_unsupported_scope": "vectors cover transcripts only; these are lexical results",
     "semantic_space_drifted": "the semantic executor has drifted; these are lexical results (polyc semantic rebuild)",
     "no_searchable_words": "the query has no word that could be searched for",
+    "no_such_conversation": "no conversation that you may read has that name and fits the other filters",
 }

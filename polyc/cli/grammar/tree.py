@@ -22,7 +22,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Say what is wrong with the arguments and how to learn more."""
-        sys.stderr.write(f"polyc: error: invalid_argument: {message}\npolyc: hint: {self.prog} --help\n")
+        sys.stderr.write(f"polyc: error: invalid_argument: {message}\n")
+        if message.startswith("unrecognized") or message.endswith("expected one argument"):
+            sys.stderr.write("polyc: hint: a value that begins with a dash: --option=-value; words that do: after --\n")
+        sys.stderr.write(f"polyc: hint: {self.prog} --help\n")
         raise SystemExit(2)
 
 

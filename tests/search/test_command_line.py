@@ -1,0 +1,95 @@
+"""What a shell can hand to `polyc search`: bytes that are no text, words with dashes, other locales; and what it says."""
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+
+import pytest
+
+from polyc.cli.parser import build_parser
+from polyc.cli.searching import _body, current_session
+from tests.cli.runner import polyc
+from tests.search.archive import Archive, said
+
+
+def run(root, *arguments: bytes | str, **environment: str) -> subprocess.CompletedProcess[bytes]:
+    command = [sys.executable, "-m", "polyc.cli.main", "--data-root", str(root), "search", "--admin", *arguments]
+    return subprocess.run(command, capture_output=True, env={**os.environ, **environment}, check=False)
+
+
+@pytest.mark.parametrize("words", [b"\xff\xfe", b"caf\xc3\xa9\xff", b"\xed\xa0\x80", b"\x1b[2J"])
+def test_bytes_that_are_no_text_are_searched_for_as_far_as_they_are(root, words):
+    done = run(root, words, "--format", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["results"] == []
+
+
+@pytest.mark.parametrize("option", ["--file", "--session", "--workspace", "--tool", "--term"])
+def test_a_filter_of_bytes_that_are_no_text_fits_nothing(root, option):
+    done = run(root, option, b"\xff", "--format", "json")
+    assert b"a bug of ours" not in done.stderr
+    assert done.returncode == (0 if option in {"--file", "--term"} else 1)
+
+
+def test_the_locale_changes_neither_the_question_nor_the_answer(root, word):
+    plain = run(root, word, "--format", "json")
+    other = run(root, word, "--format", "json", LC_ALL="C", PYTHONUTF8="0", PYTHONIOENCODING="ascii")
+    assert other.returncode == 0, other.stderr
+    assert json.loads(other.stdout)["results"] == json.loads(plain.stdout)["results"]
+    asked = run(root, "caf\u00e9".encode(), "--format", "json", LC_ALL="C", PYTHONUTF8="0")
+    assert json.loads(asked.stdout)["query"] == "caf\u00e9"
+
+
+@pytest.mark.parametrize("arguments", [["--", "--no-verify"], ["--term=-rf"], ["--", "-"], ["--", "-1"]])
+def test_words_with_dashes_are_searched_for(root, arguments):
+    assert polyc(root, "search", "--admin", *arguments).code == 0
+
+
+@pytest.mark.parametrize("arguments", [["--no-verify"], ["-rf"], ["--term", "-rf"]])
+def test_who_forgets_how_to_give_a_dash_is_told(root, arguments, capsys):
+    with pytest.raises(SystemExit) as left:
+        build_parser().parse_args(["search", *arguments])
+    assert left.value.code == 2
+    assert "after --" in capsys.readouterr().err
+
+
+def test_a_weight_that_is_no_number_is_refused(root):
+    assert "semantic weight" in polyc(root, "search", "--admin", "--semantic-weight", "nan", "points").err
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"text": "points"},
+        {"text": "-points"},
+        {"text": "--no-verify points"},
+        {"text": 'it\'s "points" $HOME `x` \\ !'},
+        {"text": "points", "terms": ("--all", "it's", "-rf")},
+        {"text": "", "terms": ("points", "x y")},
+        {"text": " points\nmore\x1b[2J\u202e"},
+    ],
+)
+def test_a_suggested_search_asks_the_same_within_the_conversation(asked):
+    archive = Archive().tick(said("conv-a", "points no verify rf all it's x y more home"))
+    hit = archive.search(**asked, verbose=True).results[0]
+    command = hit.suggested_next_commands[-1]
+    assert command.isprintable()
+    arguments = build_parser().parse_args(shlex.split(command)[1:])
+    again = _body(arguments, {})
+    found = archive.search(again.query, terms=again.terms).results[0]
+    assert found.retrieval_score == hit.retrieval_score
+    assert again.filters.sessions == (hit.session,)
+
+
+def test_an_answer_says_on_stderr_what_its_results_do_not_show(root):
+    many = " ".join(f"word{number}" for number in range(60))
+    assert "more different words" in polyc(root, "search", "--admin", many).err
+    assert "no word" in polyc(root, "search", "--admin", "--backend", "lexical", "...").err
+    assert "no conversation" in polyc(root, "search", "--admin", "--session", "nobodys-own", "points").err
+    assert polyc(root, "search", "--admin", "points").err == ""
+
+
+def test_a_session_within_a_session_is_ambiguous_and_leaves_everything_in():
+    assert current_session({"CLAUDE_CODE_SESSION_ID": "abc", "CODEX_THREAD_ID": "def"}) == ()
