@@ -81,10 +81,22 @@ class Asked:
 def decode_body(content: bytes, *, now_us: int) -> Asked:
     """The request of a JSON text; RefusedError when it is not one."""
     try:
-        body = _decoder.decode(content)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return asked_of(_body_of(content), now_us=now_us)
+    except (msgspec.DecodeError, ValueError, RecursionError):
         raise RefusedError('the body is not {"query": "…"}', hint="docs/search.md lists the fields") from None
-    return asked_of(body, now_us=now_us)
+
+
+def _body_of(content: bytes) -> SearchBody:
+    r"""The body of a JSON text; half a surrogate pair (`\ud83d`: an emoji cut in two) becomes a question mark."""
+    try:
+        return _decoder.decode(content)
+    except msgspec.DecodeError:
+        if b"\\u" not in content:
+            raise
+        import json  # noqa: PLC0415 the strict decoder is all that is ever needed otherwise
+
+        whole = json.dumps(json.loads(content), ensure_ascii=False)
+        return _decoder.decode(whole.encode("utf-8", "replace"))
 
 
 def asked_of(body: SearchBody, *, now_us: int) -> Asked:

@@ -5,7 +5,7 @@ import pytest
 from polyc.errors import RefusedError
 from polyc.limits import SEARCH_FILTERS_MAX, SEARCH_LIMIT_MAX, SEARCH_TEXT_BYTES_MAX
 from search.query.request import Filters, SearchRequest, check_request
-from search.query.wire import parse_time
+from search.query.wire import decode_body, parse_time
 
 REFUSED = {
     "two ways to name kinds": (SearchRequest(content_scope="calls", event_types=("message",)), "invalid_argument"),
@@ -37,6 +37,19 @@ def test_a_contradiction_is_refused(name):
 @pytest.mark.parametrize("text", ["", "\x00", '"', "AND OR NOT (", "x" * SEARCH_TEXT_BYTES_MAX])
 def test_no_text_is_refused_for_what_it_says(text):
     assert check_request(SearchRequest(text=text)).text == text
+
+
+def test_half_a_surrogate_pair_is_text_too():
+    """A search box can cut an emoji in two; what is no JSON for other reasons stays none."""
+    asked = decode_body(b'{"query": "points \\ud83d"}', now_us=0)
+    assert asked.request.text == "points ?"
+    assert decode_body(b'{"query": "\\ud83d\\ude00"}', now_us=0).request.text == "😀"
+    for content in (
+        b'{"query": "\\ud83d"', b'{"query": "\\ud83d", "x": 1}', b'{"limit": NaN, "query": "\\ud83d"}', b'"\\ud83d"',
+        b'{"query": "\\ud83d\xff"}', b"[" * 100_000 + b'"\\ud83d"', b'{"query": "\\uZZZZ"}',
+    ):  # fmt: skip
+        with pytest.raises(RefusedError, match="the body is not"):
+            decode_body(content, now_us=0)
 
 
 @pytest.mark.parametrize("text", ["yesterday", "2026-13-01", "2026-03-01T12:00:00", "12", "5h"])
