@@ -13,6 +13,7 @@ import statistics
 import sys
 import tempfile
 import time
+from itertools import compress
 from pathlib import Path
 
 import apsw
@@ -101,8 +102,9 @@ def _needles(engine: SearchEngine, generation: GenerationRef, gold: dict) -> int
         request = SearchRequest(text=planted["text"], mode="lexical", limit=200)
         answer = engine.search(request, access=FLEET, generation=generation)
         found = [metas[hit.partition].provider_session_id for hit in answer.results]
+        whole = [planted["text"].casefold() in hit.snippet.text.casefold() for hit in answer.results]
         top = wanted & set(found[: len(wanted)])
-        held = unfinished & set(found[: len(wanted)])
+        held = unfinished & set(compress(found, whole))
         missed += len(wanted) - len(top) + len(held)
         print(f"{name} {planted['where']:<12} {len(top)}/{len(wanted)} on top, {len(held)} of unfinished turns")
     return missed

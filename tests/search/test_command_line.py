@@ -1,5 +1,6 @@
 """What a shell can hand to `polyc search`: bytes that are no text, words with dashes, other locales; and what it says."""
 
+import io
 import json
 import os
 import shlex
@@ -8,6 +9,7 @@ import sys
 
 import pytest
 
+from polyc.cli.main import main
 from polyc.cli.parser import build_parser
 from polyc.cli.searching import _body, current_session
 from tests.cli.runner import polyc
@@ -47,12 +49,40 @@ def test_words_with_dashes_are_searched_for(root, arguments):
     assert polyc(root, "search", "--admin", *arguments).code == 0
 
 
-@pytest.mark.parametrize("arguments", [["--no-verify"], ["-rf"], ["--term", "-rf"]])
-def test_who_forgets_how_to_give_a_dash_is_told(root, arguments, capsys):
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--no-verify"], ["--no-verify"]),
+        (["-rf"], ["-rf"]),
+        (["fix", "--no-verify", "flag"], ["fix", "--no-verify", "flag"]),
+        (["--limit", "3", "--frobnicate-shards", "--term=-x"], ["--frobnicate-shards"]),
+        (["fix", "--limit", "3", "it"], ["fix", "it"]),
+    ],
+)
+def test_what_is_no_option_is_a_word_and_a_note_says_so(arguments, words, capsys):
+    """`--frobnicate-shards` is a thing to search for; a mistyped option is noticed by the note."""
+    assert build_parser().parse_args(["search", *arguments]).words == words
+    dashed = [word for word in words if word.startswith("-")]
+    assert capsys.readouterr().err == (
+        f"polyc: note: taken as words, since no option is called so: {' '.join(dashed)}\n" if dashed else ""
+    )
+
+
+def test_who_forgets_how_to_give_a_dash_to_an_option_is_told(capsys):
     with pytest.raises(SystemExit) as left:
-        build_parser().parse_args(["search", *arguments])
+        build_parser().parse_args(["search", "--term", "-rf"])
     assert left.value.code == 2
     assert "after --" in capsys.readouterr().err
+
+
+def test_a_command_that_takes_no_words_takes_none_for_one():
+    with pytest.raises(SystemExit):
+        build_parser().parse_args(["show", "conv-a@1", "--no-verify"])
+
+
+def test_what_writes_to_a_text_of_its_own_is_let_be(root, monkeypatch):
+    monkeypatch.setattr(sys, "stdout", io.StringIO())
+    assert main(["--data-root", str(root), "search", "--admin", "points"]) == 0
 
 
 def test_a_weight_that_is_no_number_is_refused(root):

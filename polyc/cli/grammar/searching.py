@@ -15,6 +15,7 @@ def add_search(tree: Tree) -> None:
     add_subject(leaf)
     _search_options(leaf)
     leaf.add_argument("words", metavar="WORDS", nargs="*", help="what to search for; text is text, no syntax")
+    leaf.words = "words"  # text is never an error, not even `--no-verify`
     leaf = tree.command(
         "show", commands.show, "open an event or a conversation that a search named", example="polyc show 3e6529f259c3"
     )

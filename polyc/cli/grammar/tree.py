@@ -9,13 +9,24 @@ Run = Callable[[argparse.Namespace], int | None]
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with our manners: `polyc: error: …`, a hint, exit 2."""
+    """argparse with our manners: `polyc: error: …`, a hint, exit 2.
+
+    `words` names the argument that takes what is no option although it begins with a dash; a note says that it did.
+    """
+
+    words: str | None = None
 
     def parse_known_args(  # type: ignore[override]  # argparse's overloads serve namespaces of other classes
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
         """Refuse what is left over here, where the command is known: argparse hands it up to the first parser."""
         parsed, unknown = super().parse_known_args(args, namespace)
+        if unknown and self.words is not None:
+            dashed = " ".join(word for word in unknown if word.startswith("-"))
+            if dashed:
+                sys.stderr.write(f"polyc: note: taken as words, since no option is called so: {dashed}\n")
+            setattr(parsed, self.words, [*getattr(parsed, self.words), *unknown])
+            unknown = []
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}")
         return parsed, unknown
