@@ -1,10 +1,11 @@
-"""`agent-text/1`: how text becomes tokens; one code path for indexing, for queries and for the offsets of highlights.
+"""`agent-text/2`: how text becomes tokens; one code path for indexing, for queries and for the offsets of highlights.
 
-    folding     compatibility decomposition without U+0300-036F, format characters and emoji modifiers; ł đ ø æ œ þ ð ı
-                as their Latin letters; Hangul and Kana composed instead; case folded last, after case has split words
+    folding     compatibility decomposition without U+0300-036F, the points and vowel signs of Hebrew and Arabic (most
+                people leave them out), format characters and emoji modifiers; ł đ ø æ œ þ ð ı as their Latin letters;
+                Hangul and Kana composed instead; case folded last, after case has split words
     words       letters, digits and marks, joined by `_ - . '`: `main.py`, `v1.2.3`, `refresh_token`
     parts       a word's pieces in reading order (camelCase, snake_case, digits apart): phrases are matched on these
-    wholes      the word as written, and each camelCase segment of it: `getuserbyid`, `x86_64`, `c++`
+    wholes      the word as written, and each camelCase segment of it: `getuserbyid`, `x86_64`, `c++` (of `C++17`, too)
     characters  one token for each character of a script without blanks (Han, Kana, Hangul, Thai, …), each emoji
     blobs       runs of 320 and more letters, digits, + and / (base64) are no words at all
     hex ids     not split; from 8 digits on, a whole of the first 7 too, so that short forms of hashes are found
@@ -23,7 +24,7 @@ from typing import Final, NamedTuple
 
 from polyc.limits import SEARCH_TOKEN_CHARS_MAX, SEARCH_WORD_MEMO_MAX
 
-ANALYZER: Final = "agent-text/1"
+ANALYZER: Final = "agent-text/2"
 GAP: Final = "\x1f"  # stands between parts and wholes, so that no phrase crosses; no text can make this token
 
 
@@ -158,12 +159,10 @@ _SINGLE: Final = (
 )
 # Pictures a person would search for; arrows, boxes and spinners are noise of terminals and are no tokens.
 _EMOJI: Final = "\u231a-\u231b\u23e9-\u23fa\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff"
-# Marks that belong to letters but are no letters to `re`: Hebrew, Arabic, Indic and Tibetan signs.
-_MARKS: Final = (
-    "\u0591-\u05bd\u05bf-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0900-\u0963\u0966-\u096f\u0971-\u0dff"
-)
+# Marks that belong to letters but are no letters to `re`: Indic signs.
+_MARKS: Final = "\u0900-\u0963\u0966-\u096f\u0971-\u0dff"
 _LETTER: Final = rf"(?:[^\W_{_SINGLE}{_EMOJI}]|[{_MARKS}])"
-_SIGN: Final = r"(?<![^\W_])[A-Za-z](?:\+\+|\#)(?![\w+#])"  # C++, C#
+_SIGN: Final = r"(?<![^\W_])[A-Za-z](?:\+\+|\#)(?![+#_]|[^\W\d])"  # C++, C#, the beginning of C++17
 _WORD_SIGNED: Final = re.compile(rf"{_SIGN}|[A-Za-z0-9]+(?:(?:_+|[-.'])[A-Za-z0-9]+)*")
 _WORD_PLAIN: Final = re.compile(r"[A-Za-z0-9]+(?:(?:_+|[-.'])[A-Za-z0-9]+)*")
 _FOREIGN_PATTERNS: Final = {
@@ -261,7 +260,11 @@ _LETTERS: Final = {
     "þ": "th", "Þ": "TH", "ð": "d", "Ð": "D", "ı": "i", "\u2010": "-", "\u2011": "-",
 }  # fmt: skip
 _COMPOSED: Final = re.compile(r"[\u1100-\u11ff\u3040-\u30ff\u3130-\u318f\uac00-\ud7ff\uff65-\uffdc]")
-_COMBINING: Final = re.compile(r"[\u0300-\u036f\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0000-\U000e0fff]")
+_COMBINING: Final = re.compile(
+    r"[\u0300-\u036f\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0000-\U000e0fff"
+    r"\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7"  # Hebrew points and accents
+    r"\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06dc\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed]"  # Arabic; tatweel
+)
 _folds: dict[str, str] = {}
 
 

@@ -1,6 +1,6 @@
 """The lexical index's shape, for those who write it and those who read it; the only module that names its fields.
 
-    body       `agent-text/1` tokens with positions
+    body       `agent-text/2` tokens with positions
     stem       the parts again, each reduced by Porter2 (English), without positions; of what was said or asked for
                only: what tools print is mostly names and numbers, and half of all text
     partition, kind, role, tool, path    ordinals of the pack; filters

@@ -102,7 +102,7 @@ _OF_UNITS: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvw
 _BETWEEN: Final = bytes(byte if byte in _OF_UNITS else 0x20 for byte in range(256))
 _ONE_WORD: Final = re.compile(rb"[A-Za-z0-9]+(?:[_\-.'][A-Za-z0-9]+)*")
 # The words of a unit, as `search.analyzer` defines them.
-_WORDS: Final = re.compile(r"(?<![^\W_])[A-Za-z](?:\+\+|\#)(?![\w+#])|[A-Za-z0-9]+(?:(?:_+|[-.'])[A-Za-z0-9]+)*")
+_WORDS: Final = re.compile(r"(?<![^\W_])[A-Za-z](?:\+\+|\#)(?![+#_]|[^\W\d])|[A-Za-z0-9]+(?:(?:_+|[-.'])[A-Za-z0-9]+)*")
 _PIECE: Final = re.compile(rb"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _SEGMENT: Final = re.compile(rb"[A-Za-z0-9]+")
 _HEX: Final = re.compile(  # a segment that is a hex id, which is not split: rare enough to be left to `parse_word`

@@ -1,4 +1,4 @@
-"""`agent-text/1`: what is a token, and where it stands in the text."""
+"""`agent-text/2`: what is a token, and where it stands in the text."""
 
 import pytest
 from hypothesis import given, settings

@@ -95,6 +95,13 @@ def test_no_character_is_an_operator(query):
             ["main.py", "depot/main.py", "1.2.3", "v1.2", "user@example.com", "9f86d08", "9f86d081884c", "example.com"],
             id="E08 paths, versions, hashes",
         ),
+        pytest.param("שָׁלוֹם עֲלֵיכֶם", ["שלום", "עליכם", "שָׁלוֹם", "שלום עליכם"], id="E05 points of Hebrew"),
+        pytest.param(
+            "مَرْحَبًا بالعربيّة الكتــاب آب",
+            ["مرحبا", "مَرْحَبًا", "بالعربية", "الكتاب", "اب", "أب"],
+            id="E05 vowel signs of Arabic",
+        ),
+        pytest.param("שלום مرحبا", ["שָׁלוֹם", "مَرْحَبًا"], id="E05 points in the query alone"),
         pytest.param("👍 works 👨\u200d👩\u200d👧", ["👍", "👨\u200d👩\u200d👧", "👍🏽"], id="E09 emoji"),
     ],
 )
@@ -110,6 +117,19 @@ def test_a_sign_is_part_of_the_language_it_names():
     archive = Archive().tick(said("conv-c", "the c compiler"), said("conv-cpp", "the C++ compiler"))
     assert partitions(archive.search("C++")) == ["conv-cpp"]
     assert set(partitions(archive.search("c"))) == {"conv-c", "conv-cpp"}
+
+
+@pytest.mark.parametrize(
+    ("query", "found"),
+    [("C++", "conv-17"), ("c++17", "conv-17"), ("C#", "conv-sharp"), ("C#12", "conv-sharp"), ("F#", "conv-f")],
+)
+def test_a_languages_version_is_of_that_language(query, found):
+    archive = Archive().tick(
+        said("conv-17", "built as C++17"), said("conv-sharp", "C#12 records"), said("conv-f", "F# and f#x"),
+        said("conv-c", "c17 and c 12, i + +1"),
+    )  # fmt: skip
+    assert partitions(archive.search(query))[:1] == [found]
+    assert "conv-c" not in partitions(archive.search("C++"))
 
 
 def test_a_hash_is_not_found_by_another_one():
