@@ -74,7 +74,7 @@ class Batch:
         self.keys = keys
         self.first_index = tree.frontier.size
         self.leaves: list[bytes] = []
-        self.orders: list[Erased] = []
+        self.orders: list[tuple[Erased, int]] = []  # each with the index of its append
         self.fences: set[tuple[int, bytes]] = set()
         self.appends: dict[tuple[int, bytes], tuple[Inspected, int, int]] = {}  # -> itself, position, index
         self.stored: dict[tuple[int, bytes], int] = {}  # -> index

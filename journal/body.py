@@ -141,6 +141,9 @@ class Stored(msgspec.Struct, frozen=True, gc=False):
     def _content(self, where: str) -> tuple[bytes, int]:
         """The content behind the bitmap, and the bitmap as a number."""
         form, content = self.form, self.body
+        # SQLite looks at a STRICT table's types when it writes: an edited page may hold anything.
+        if not (type(form) is type(self.count) is int and type(content) is type(self.signature) is bytes):
+            raise self._misshapen(where, 0)
         if not 0 <= form <= COMPRESSED | WITH_ERASED or not 1 <= self.count <= EVENTS_PER_APPEND_MAX:
             raise self._misshapen(where, 0)
         if len(self.signature) != SIGNATURE_SIZE_BYTES:

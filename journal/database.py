@@ -7,6 +7,7 @@ the only one that checkpoints the WAL; readers open read-only and never hold a t
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +46,8 @@ CREATE TABLE cosignature (size INTEGER NOT NULL, line TEXT NOT NULL, PRIMARY KEY
     STRICT, WITHOUT ROWID;
 """
 
+_APPEND_IDS_BEFORE: Final = "CREATE UNIQUE INDEX append_ids ON append (pid, append_id)"
+
 
 def open_writer(path: Path, *, origin: str, vfs: str | None = None, synchronous: str = "FULL") -> apsw.Connection:
     """The writing connection; creates the tables of a new file, refuses a file of another log or format."""
@@ -78,7 +81,10 @@ def open_reader(path: Path, *, vfs: str | None = None) -> apsw.Connection:
 
 
 def check_format(connection: apsw.Connection, *, origin: str | None, place: str) -> str:
-    """The origin the file was made for; refused when the format or the origin is another one."""
+    """The origin the file was made for; refused when the format or the origin is another one.
+
+    CorruptError also for a schema that is not ours: a trigger or a view in it would act inside the writer.
+    """
     with explained(place=place):
         try:
             meta = dict(rows(connection, "SELECT key, value FROM meta"))
@@ -94,7 +100,28 @@ def check_format(connection: apsw.Connection, *, origin: str | None, place: str)
         raise CorruptError("not a journal of this format", place=place, kind="format")
     if origin is not None and meta.get("origin") != origin:
         raise CorruptError("the journal belongs to another log", place=place, kind="origin")
+    with explained(place=place):
+        found = _schema_of(connection)
+    if found.get("append_ids") == _APPEND_IDS_BEFORE:
+        found["append_ids"] = _own_schema()["append_ids"]
+    if found != _own_schema() or len(meta) != 2:
+        names = sorted(name for name, _sql in found.items() ^ _own_schema().items()) or ["meta"]
+        raise CorruptError(f"{names[0]!a} is not as we made it", place=place, kind="schema")
     return str(meta["origin"])
+
+
+def _schema_of(connection: apsw.Connection) -> dict[str, str]:
+    return dict(rows(connection, "SELECT name, sql FROM sqlite_schema WHERE sql IS NOT NULL"))
+
+
+@cache
+def _own_schema() -> dict[str, str]:
+    connection = apsw.Connection(":memory:")
+    try:
+        connection.execute(SCHEMA)
+        return _schema_of(connection)
+    finally:
+        connection.close()
 
 
 class Readers:
@@ -153,6 +180,8 @@ def explained(*, place: str) -> Iterator[None]:
         yield
     except apsw.Error as error:
         raise explain(error, place=place) from error
+    except UnicodeDecodeError:
+        raise CorruptError("a text is not UTF-8", place=place, kind="database") from None
 
 
 def explain(error: apsw.Error, *, place: str) -> PolycError:

@@ -72,14 +72,17 @@ def erase(
 
 def announced(
     reader: JournalReader, keys: KeyRing, *, through_index: int | None = None
-) -> set[tuple[str, bytes, int | None]]:
-    """What Control's `erased` events name: (partition, incarnation, position or None for all)."""
-    found: set[tuple[str, bytes, int | None]] = set()
+) -> dict[tuple[str, bytes, int | None], int]:
+    """What Control's `erased` events name: (partition, incarnation, position or None for all so far).
+
+    With the index of the last event that names it: what was said later is not erased by it.
+    """
+    found: dict[tuple[str, bytes, int | None], int] = {}
     for record in reader.read(NOTICES_PARTITION, through_index=through_index):
         if record.event_type != ERASED or keys.role_at(record.key_id, record.index) != "control":
             continue
         if record.payload is None:
             raise CorruptError("an erased event was erased", place=f"{NOTICES_PARTITION}@{record.position}")
         event = msgspec.json.decode(record.payload, type=Erased)
-        found.add((event.partition, bytes.fromhex(event.incarnation), event.position))
+        found[event.partition, bytes.fromhex(event.incarnation), event.position] = record.index
     return found

@@ -1,7 +1,8 @@
 """`polyc fsck`: what can be derived from the entries, compared with them, and repaired when asked.
 
-Derived are tiles, heads, fences, SQLite's indexes. Entries, signatures, checkpoints are evidence: never written here;
-what is wrong with them is `polyc verify`'s to say. A repair first verifies the entries against the latest checkpoint.
+Derived are tiles, the rows of partitions, fences, the nodes beside the latest checkpoint, SQLite's indexes. Entries,
+signatures, checkpoints are evidence: never written here; what is wrong with them is `polyc verify`'s to say. A repair
+first verifies the entries against the latest checkpoint.
 """
 
 from collections.abc import Iterator
@@ -23,6 +24,7 @@ from polyc.merkle import Frontier
 APPENDS_PER_STEP: Final = 512
 
 Change = tuple[str, str, tuple[Any, ...]]  # what differs, and the statement with its values that repairs it
+_Head = tuple[int, bytes, int, int, bytes]  # next position, last leaf, first and last index, who opened
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,6 +58,7 @@ def _check(connection: apsw.Connection, *, repair: bool) -> Checked:
         *_tile_changes(connection, derived.tiles),
         *_head_changes(connection, derived.heads),
         *_fence_changes(connection, derived.fences),
+        *_node_changes(connection, derived.tree.frontier),
     ]
     findings += [finding for finding, _statement, _bindings in changes]
     if repair and findings:
@@ -69,11 +72,11 @@ def _check(connection: apsw.Connection, *, repair: bool) -> Checked:
 
 @dataclass(slots=True)
 class _Derived:
-    """What the entries give: tree and tiles; head and range by partition; fences that were closed."""
+    """What the entries give: tree and tiles; the row of each incarnation; fences that were closed."""
 
     tree: Tree
     tiles: dict[tuple[int, int], bytes] = field(default_factory=dict)
-    heads: dict[int, tuple[int, bytes, int, int]] = field(default_factory=dict)
+    heads: dict[int, _Head] = field(default_factory=dict)
     fences: set[tuple[int, bytes]] = field(default_factory=set)
 
 
@@ -90,8 +93,9 @@ def _derived_from_entries(connection: apsw.Connection) -> _Derived:
             for level, n, hashes in derived.tree.extend(leaves):
                 derived.tiles[level, n] = hashes
             at = stored.index + stored.count
-            first_index = derived.heads[pid][2] if pid in derived.heads else stored.index
-            derived.heads[pid] = (run.positions[-1] + 1, leaves[-1], first_index, at - 1)
+            first = derived.heads.get(pid)
+            first_index, opener = (stored.index, run.key_ids[0]) if first is None else (first[2], first[4])
+            derived.heads[pid] = (run.positions[-1] + 1, leaves[-1], first_index, at - 1, opener)
             if run.flags[-1] & FLAG_CLOSES_FENCE:
                 derived.fences.add((pid, run.fences[-1]))
     return derived
@@ -111,17 +115,42 @@ def _tile_changes(connection: apsw.Connection, tiles: dict[tuple[int, int], byte
         yield f"tile {level}/{n} covers no entries", "DELETE FROM tile WHERE level = ? AND n = ?", (level, n)
 
 
-def _head_changes(connection: apsw.Connection, heads: dict[int, tuple[int, bytes, int, int]]) -> Iterator[Change]:
-    for pid, name, *stated in rows(connection, "SELECT pid, name, next, leaf, first_idx, last_idx FROM part"):
+def _head_changes(connection: apsw.Connection, heads: dict[int, _Head]) -> Iterator[Change]:
+    columns = "pid, name, current, next, leaf, first_idx, last_idx, opener"
+    stored = rows(connection, f"SELECT {columns} FROM part ORDER BY pid")
+    for pid, name, _current, *stated in stored:
         if pid in heads and tuple(stated) != heads[pid]:
-            statement = "UPDATE part SET next = ?, leaf = ?, first_idx = ?, last_idx = ? WHERE pid = ?"
-            yield f"the head of {name} is not its last entry", statement, (*heads[pid], pid)
+            statement = "UPDATE part SET next = ?, leaf = ?, first_idx = ?, last_idx = ?, opener = ? WHERE pid = ?"
+            yield f"the row of {name} is not what its entries say", statement, (*heads[pid], pid)
+    newest: dict[str, int] = {}
+    for pid, name, *_stated in stored:
+        if pid in heads and (name not in newest or heads[newest[name]][2] < heads[pid][2]):
+            newest[name] = pid
+    stale = [(pid, name) for pid, name, current, *_stated in stored if current and newest.get(name, pid) != pid]
+    for pid, name in stale:  # before the others: at most one is current at a time
+        yield f"an older incarnation of {name} is current", "UPDATE part SET current = 0 WHERE pid = ?", (pid,)
+    for pid, name, current, *_stated in stored:
+        if current != 1 and newest.get(name) == pid:
+            statement = "UPDATE part SET current = 1 WHERE pid = ?"
+            yield f"the newest incarnation of {name} is not current", statement, (pid,)
 
 
 def _fence_changes(connection: apsw.Connection, fences: set[tuple[int, bytes]]) -> Iterator[Change]:
-    for pid, fence in sorted(fences - set(rows(connection, "SELECT pid, fence FROM fence"))):
+    stored = set(rows(connection, "SELECT pid, fence FROM fence"))
+    for pid, fence in sorted(fences - stored):
         statement = "INSERT OR IGNORE INTO fence VALUES (?, ?)"
         yield f"a closed fence of partition {pid} is open", statement, (pid, fence)
+    for pid, fence in sorted(stored - fences):
+        statement = "DELETE FROM fence WHERE pid = ? AND fence = ?"
+        yield f"an open fence of partition {pid} is closed", statement, (pid, fence)
+
+
+def _node_changes(connection: apsw.Connection, frontier: Frontier) -> Iterator[Change]:
+    latest = row(connection, "SELECT size, nodes FROM checkpoint ORDER BY size DESC LIMIT 1")
+    nodes = b"".join(frontier.nodes)
+    if latest is not None and latest[0] == frontier.size and latest[1] != nodes:
+        statement = "UPDATE checkpoint SET nodes = ? WHERE size = ?"
+        yield f"the nodes beside checkpoint {latest[0]} are not the tree's", statement, (nodes, latest[0])
 
 
 def _check_sealed(connection: apsw.Connection, tree: Tree) -> None:

@@ -64,7 +64,7 @@ class KeyEvents:
                 if not verify(root_public_key, raw.signature, preimage):
                     raise CorruptError("not signed by the root key", place=place, kind="signature")
         if not signed:
-            raise CorruptError("the last append has no signature", place=KEYS_PARTITION, kind="signature_missing")
+            raise CorruptError("the last append has no signature", place=KEYS_PARTITION, kind="signature")
         return cls(root_public_key, tuple(payloads))
 
     def grown(self, payloads: list[bytes]) -> "KeyEvents":

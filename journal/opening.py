@@ -38,8 +38,9 @@ def check_wal(path: Path) -> WalReport:
     """
     report = inspect_wal(path.with_name(path.name + "-wal"))
     if report.interior_damage is not None:
+        what = f"frame {report.interior_damage}" if report.interior_damage else "the header"
         raise CorruptError(
-            f"frame {report.interior_damage} of the write-ahead log is damaged, and committed ones follow it",
+            f"{what} of the write-ahead log is damaged, and committed transactions follow it",
             place=f"{path.name}-wal@{report.interior_damage}",
             kind="wal",
             hint="keep the files; restore a backup or export what verifies",

@@ -12,12 +12,15 @@ from typing import Final
 import apsw
 
 from journal.body import COLUMNS, Run, Stored
-from journal.database import explain, open_reader, row
+from journal.database import explain, open_reader, row, rows
 from journal.findings import Fault, Level
+from journal.port import PartitionHead
 from journal.records import Chain, place_of
 from journal.tree import TileNodes
 from polyc import entry
+from polyc.entry import FLAG_CLOSES_FENCE
 from polyc.errors import CorruptError
+from polyc.ids import PARTITION
 from polyc.keyring import KeyRing
 from polyc.merkle import HASH_SIZE_BYTES, TILE_HEIGHT, TILE_WIDTH
 from polyc.signing import verify
@@ -38,14 +41,13 @@ _ROWS: Final = f"SELECT {COLUMNS} FROM append WHERE pid = ? AND position > ? AND
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Incarnation:
-    """What the store says of an incarnation, to be shown."""
+    """What the store says of an incarnation, to be shown. `is_newest`: no other of its partition begins later."""
 
     pid: int
-    partition: str
-    incarnation: bytes
-    position: int
-    leaf: bytes
-    last_index: int
+    head: PartitionHead
+    opener: bytes
+    is_current: int
+    is_newest: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,11 +65,11 @@ class Task:
 
 @dataclass(slots=True, kw_only=True)
 class Outcome:
-    """What was found. `erased` are (partition, incarnation, position) without a payload."""
+    """What was found. `erased` are (partition, incarnation, position, index) without a payload."""
 
     entries: int = 0
     signatures: int = 0
-    erased: list[tuple[str, bytes, int]] = field(default_factory=list)
+    erased: list[tuple[str, bytes, int, int]] = field(default_factory=list)
     faults: list[Fault] = field(default_factory=list)
 
 
@@ -81,13 +83,18 @@ def check_incarnations(task: Task) -> Outcome:
             keys.apply(payload, place="sys-keys")
         nodes = TileNodes(connection)
         for incarnation in task.incarnations:
+            head = incarnation.head
+            if not PARTITION.fullmatch(head.partition):
+                place = place_of(ascii(head.partition), head.incarnation, 1)
+                outcome.faults.append(Fault(kind="head", place=place, detail="not a partition's name"))
+                continue
             check = _Check(connection, task, incarnation, nodes=nodes, keys=keys, outcome=outcome)
             try:
                 check.run()
             except CorruptError as fault:
                 outcome.faults.append(Fault(kind=fault.kind, place=fault.place, detail=fault.message))
             except apsw.Error as error:
-                place = place_of(incarnation.partition, incarnation.incarnation, check.chain.position + 1)
+                place = place_of(head.partition, head.incarnation, check.chain.position + 1)
                 detail = explain(error, place=place).message
                 outcome.faults.append(Fault(kind="database", place=place, detail=detail))
     finally:
@@ -108,24 +115,26 @@ class _Check:
         keys: KeyRing,
         outcome: Outcome,
     ) -> None:
-        self.chain = Chain.at_genesis(task.origin, incarnation.partition, incarnation.incarnation)
+        self.chain = Chain.at_genesis(task.origin, incarnation.head.partition, incarnation.head.incarnation)
         self._connection = connection
         self._task = task
         self._incarnation = incarnation
         self._nodes = nodes
         self._keys = keys
         self._outcome = outcome
+        self._closed: set[bytes] = set()
+        self._first: tuple[int, bytes] | None = None
         self._preimage = entry.append_preimage(task.origin, b"")
 
     def run(self) -> None:
         """Check the incarnation; CorruptError at the first lie.
 
-        1. Every entry chains and commits to its payload. 2. It is the tree's leaf. 3. The head is the last one.
-        4. Above V1: every append is signed, by a role that may write it.
+        1. Every entry chains and commits to its payload. 2. It is the tree's leaf. 3. What the file says of the
+        incarnation beside its entries is so. 4. Above V1: every append is signed, by a role that may write it.
         """
-        incarnation, chain, outcome = self._incarnation, self.chain, self._outcome
+        chain, outcome = self.chain, self._outcome
         above_v1 = self._task.level != "V1"
-        for columns in self._connection.execute(_ROWS, (incarnation.pid, 0, self._task.size)):
+        for columns in self._connection.execute(_ROWS, (self._incarnation.pid, 0, self._task.size)):
             stored = Stored(*columns)
             # 1.
             run, leaves = self._walked(stored)
@@ -134,29 +143,43 @@ class _Check:
             outcome.entries += stored.count
             if None in run.salted:
                 outcome.erased += [
-                    (incarnation.partition, incarnation.incarnation, position)
-                    for position, salted in zip(run.positions, run.salted, strict=True)
+                    (chain.partition, chain.incarnation, run.positions[number], run.index + number)
+                    for number, salted in enumerate(run.salted)
                     if salted is None
                 ]
+            if run.flags[-1] & FLAG_CLOSES_FENCE:
+                self._closed.add(run.fences[-1])
+            if self._first is None:
+                self._first = (run.index, run.key_ids[0])
             # 4.
             if above_v1:
                 self._check_append(stored, run, leaves[-1])
         # 3.
-        if chain.position > incarnation.position:
+        self._check_head()
+
+    def _check_head(self) -> None:
+        """The row beside the entries: where they end and begin, who opened, which is current, what is closed."""
+        incarnation, chain, head = self._incarnation, self.chain, self._incarnation.head
+        if chain.position > head.position:
             raise CorruptError(
-                f"entries after the head at {incarnation.position}",
-                place=f"{self.chain.where}@{chain.position}",
-                kind="head",
+                f"entries after the head at {head.position}", place=chain.place(chain.position), kind="head"
             )
-        if incarnation.last_index < self._task.size and (chain.position, chain.leaf) != (
-            incarnation.position,
-            incarnation.leaf,
-        ):
+        if (chain.position, chain.leaf) != (head.position, head.leaf):
             raise CorruptError(
-                f"the head is at position {incarnation.position}, the last entry at {chain.position}",
-                place=f"{self.chain.where}@{chain.position + 1}",
-                kind="gap" if chain.position < incarnation.position else "head",
+                f"the head is at position {head.position}, the last entry at {chain.position}",
+                place=chain.place(chain.position + 1),
+                kind="gap" if chain.position < head.position else "head",
             )
+        if self._first != (head.first_index, incarnation.opener) or chain.index != head.last_index:
+            detail = "the file says that it begins or ends elsewhere, or was opened by another"
+            raise CorruptError(detail, place=chain.place(1), kind="head")
+        if incarnation.is_current != incarnation.is_newest:
+            raise CorruptError(
+                "the newest incarnation is the current one, and no other", place=chain.place(1), kind="head"
+            )
+        query = "SELECT fence FROM fence WHERE pid = ?"
+        if {fence for (fence,) in rows(self._connection, query, (incarnation.pid,))} != self._closed:
+            raise CorruptError("other fences are closed than its entries close", place=chain.place(1), kind="fence")
 
     def _walked(self, stored: Stored) -> tuple[Run, list[bytes]]:
         """The append and its leaves; what is wrong with it is named where it was changed."""
@@ -179,6 +202,9 @@ class _Check:
             tile = self._nodes.tile(0, first >> TILE_HEIGHT)
             at = (first & (TILE_WIDTH - 1)) * HASH_SIZE_BYTES
             stored = tile[at : at + (end - start) * HASH_SIZE_BYTES]
+            if len(stored) < (end - start) * HASH_SIZE_BYTES:  # made of entries: one before these is missing
+                missing = (first & ~(TILE_WIDTH - 1)) + len(tile) // HASH_SIZE_BYTES
+                raise CorruptError("entry is missing", place=f"index {missing}", kind="gap")
             if stored != b"".join(leaves[start:end]):
                 wrong = next(
                     i

@@ -351,7 +351,7 @@ def _chunk(connection: apsw.Connection, query: str, bindings: tuple[int, ...]) -
     cursor = connection.execute(query, bindings)
     for found in cursor:
         chunk.append(found)
-        size_bytes += len(found[-1])
+        size_bytes += len(found[-1]) if isinstance(found[-1], bytes) else 0  # who opens it names what is no body
         if size_bytes > READ_CHUNK_BYTES_MAX:
             break
     cursor.close()

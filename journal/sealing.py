@@ -69,7 +69,7 @@ class Sealer:
         self.tree, self.keys, self.latest = work.tree, work.keys, latest
         if work.orders:
             self.sweep_due = True
-            self._destroy_keys(work.orders)
+            self._destroy_keys([order for order, _index in work.orders])
         if self.sweep_due:
             self._sweep()
         return [
@@ -171,7 +171,7 @@ class Sealer:
             work.keys = work.keys.grown([item.payload for item in append.signed.entries])
         # 6. erasures
         if name == NOTICES_PARTITION:
-            work.orders += [self._erasable(order) for order in erasures_of(append)]
+            work.orders += [(self._erasable(order), index) for order in erasures_of(append)]
         if part.pid == 0:
             part.pid, self._next_pid = self._next_pid, self._next_pid + 1
             self._parts[name] = part
@@ -192,12 +192,12 @@ class Sealer:
             raise RefusedError("there is no such entry to erase", code="not_found")
         return order
 
-    def _erase(self, order: Erased) -> None:
-        """Write the appends that hold what the order names anew, without it."""
+    def _erase(self, order: Erased, *, before: int) -> None:
+        """Write the appends below an index, the order's own, that hold what it names anew, without it."""
         query = "SELECT pid FROM part WHERE name = ? AND incarnation = ?"
         pid = row(self._connection, query, (order.partition, bytes.fromhex(order.incarnation)))[0]
-        where = "pid = ?"
-        bindings: tuple[int, ...] = (pid,)
+        where = "pid = ? AND idx < ?"
+        bindings: tuple[int, ...] = (pid, before)
         if order.position is not None:
             where, bindings = "pid = ? AND position <= ? ORDER BY position DESC LIMIT 1", (pid, order.position)
         positions = None if order.position is None else (order.position,)
@@ -289,8 +289,8 @@ class Sealer:
     def _write_seal(self, work: Batch) -> str:
         """Write the batch's rows, erase what it orders, and seal all with a checkpoint; returns its note."""
         work.write(self._connection)
-        for order in work.orders:
-            self._erase(order)
+        for order, index in work.orders:
+            self._erase(order, before=index)
         frontier = work.tree.frontier
         latest = self._signer_at(frontier.size - 1, work.keys).checkpoint(frontier.size, frontier.root())
         self._connection.execute(

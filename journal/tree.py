@@ -83,6 +83,8 @@ class TileNodes:
             return known
         found = row(self._connection, "SELECT hashes FROM tile WHERE level = ? AND n = ?", (level, n))
         hashes = found[0] if found else self._make(level, n)
+        if found and len(hashes) != _TILE_SIZE_BYTES:
+            raise CorruptError("is not 256 hashes", place=f"tile {level}/{n}", kind="tile")
         if len(self._tiles) >= 256:
             self._tiles.clear()  # 2 MiB; a proof touches a dozen
         self._tiles[level, n] = hashes

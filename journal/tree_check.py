@@ -4,6 +4,7 @@ The leaves are taken from the tiles (partition_check holds every entry against t
 a pin remembers of a size is compared with the root of that size.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -141,31 +142,32 @@ class _TreeCheck:
     def run(self) -> None:
         """Check all that hangs on the tree.
 
-        1. Nothing is checkpointed or pinned beyond the log's end. 2. Leaves give the stored tiles. 3. Each
-        checkpoint's root is the tree's at its size. 4. The log signed the latest. 5. Known witnesses' cosignatures
-        verify. 6. Pins agree.
+        1. Nothing is checkpointed, cosigned or pinned beyond the log's end. 2. Leaves give the stored tiles. 3. Each
+        checkpoint's root is the tree's at its size. 4. The log signed the latest, and the nodes beside it are the
+        tree's. 5. Known witnesses' cosignatures verify. 6. Pins agree.
         """
-        # 1.
-        self._check_ends()
-        walk = _TreeWalk(self._connection, size=self._size, outcome=self._outcome)
         query = "SELECT size, note FROM checkpoint WHERE size <= ?"
         notes = dict(rows(self._connection, query, (self._size,)))
         for size, line in rows(self._connection, "SELECT size, line FROM cosignature"):
             self._cosignatures.setdefault(size, []).append(line)
-        for stop in sorted({*notes, *(pin.size for pin in self._pins if pin.size <= self._size), self._size}):
+        # 1.
+        end = self._check_ends(notes.keys())
+        walk = _TreeWalk(self._connection, size=end, outcome=self._outcome)
+        for stop in sorted({*notes, *(pin.size for pin in self._pins if pin.size <= self._size), end}):
             # 2.
             walk.advance(stop)
             root = walk.frontier.root()
             if stop in notes:
                 # 3. to 5.
-                self._check_checkpoint(stop, notes[stop], root)
+                self._check_checkpoint(stop, notes[stop], walk.frontier, root)
             # 6.
             for pin in self._pins:
                 if pin.size == stop:
                     self._check_pin(pin, root)
         self._outcome.root = walk.frontier.root().hex()
 
-    def _check_ends(self) -> None:
+    def _check_ends(self, checkpointed: Container[int]) -> int:
+        """Where the entries end: at the latest checkpoint's size, unless something was cut off."""
         size = self._size
         last = row(self._connection, "SELECT idx + n FROM append WHERE idx < ? ORDER BY idx DESC LIMIT 1", (size,))
         end = 0 if last is None else last[0]
@@ -176,8 +178,13 @@ class _TreeCheck:
             if pin.size > size:
                 detail = f"the journal ends at {size}, {pin.source} has seen {pin.size}"
                 self._fault("rollback", f"checkpoint {pin.size}", detail)
+        for cosigned in sorted(self._cosignatures):
+            if cosigned not in checkpointed:
+                kind = "rollback" if cosigned > size else "checkpoint"
+                self._fault(kind, f"checkpoint {cosigned}", "a witness cosigned it, and it is not here")
+        return min(size, end)
 
-    def _check_checkpoint(self, size: int, text: str, root: bytes) -> None:
+    def _check_checkpoint(self, size: int, text: str, frontier: Frontier, root: bytes) -> None:
         place = f"checkpoint {size}"
         self._outcome.checkpoints += 1
         expected = str(note.Checkpoint(origin=self._origin, size=size, root=root))
@@ -191,6 +198,9 @@ class _TreeCheck:
             if size == self._size:
                 self._logs.check(text, size)
                 self._outcome.signatures += 1
+                nodes = row(self._connection, "SELECT nodes FROM checkpoint WHERE size = ?", (size,))[0]
+                if nodes != b"".join(frontier.nodes):
+                    raise CorruptError("the nodes beside it are not the tree's", place=place, kind="checkpoint")
             if size in self._cosignatures:
                 self._check_cosignatures(note.parse_note(text, place=place).text, size, place=place)
         except CorruptError as fault:
@@ -238,6 +248,10 @@ class _TreeWalk:
         self._stored = {(level, n) for level, n in rows(connection, "SELECT level, n FROM tile")}
         for n in range(size >> TILE_HEIGHT):
             self._check_is_there(0, n)
+        for level, n in sorted(self._stored):
+            covers = 0 <= level < LEVELS_MAX and 0 <= n < size >> (TILE_HEIGHT * (level + 1))
+            if not covers:
+                outcome.faults.append(Fault(kind="tile", place=f"tile {level}/{n}", detail="covers no entries"))
 
     def advance(self, to_size: int) -> None:
         frontier = self.frontier
@@ -249,7 +263,7 @@ class _TreeWalk:
             tile = self._tile[1]
             if len(tile) < end * HASH_SIZE_BYTES:
                 raise CorruptError(
-                    "leaf is missing", place=f"index {n * TILE_WIDTH + len(tile) // HASH_SIZE_BYTES}", kind="gap"
+                    "entry is missing", place=f"index {n * TILE_WIDTH + len(tile) // HASH_SIZE_BYTES}", kind="gap"
                 )
             borders = range(start * HASH_SIZE_BYTES, end * HASH_SIZE_BYTES, HASH_SIZE_BYTES)
             for height, node in frontier.extend([tile[at : at + HASH_SIZE_BYTES] for at in borders]):

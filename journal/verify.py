@@ -9,6 +9,7 @@ from outside can, so the report says which range something outside vouches for (
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
 from multiprocessing import get_context
@@ -16,22 +17,28 @@ from pathlib import Path
 from typing import Final, Literal
 
 from journal import opening
+from journal.body import COLUMNS, Stored
 from journal.database import Readers, row, rows
 from journal.erasure import announced
+from journal.file_check import PagesTask, check_pages, check_types
 from journal.findings import FAULTS_MAX, Fault, Level, Pin, Report
 from journal.keyevents import KeyEvents
 from journal.partition_check import Incarnation, Outcome, Task, check_incarnations
+from journal.port import PartitionHead
 from journal.reading import SqliteReader
+from journal.records import place_of
 from journal.tree_check import NotesTask, TreeOutcome, TreeTask, check_notes, check_tree
-from polyc import note
+from polyc import entry, note
 from polyc.dataroot import DataRoot, Policy
 from polyc.errors import CorruptError, PolycError
-from polyc.ids import check_partition
 from polyc.keyring import KEYS_PARTITION, KeyRing
 
 PARALLEL_FROM_ENTRIES: Final = 50_000  # below, starting processes costs more than it saves
 ENTRIES_PER_TASK: Final = 20_000
 NOTES_PER_TASK: Final = 1_000
+
+_AnyTask = PagesTask | TreeTask | Task | NotesTask
+_AnyOutcome = list[Fault] | TreeOutcome | Outcome
 
 __all__ = ["Fault", "Level", "Pin", "Report", "verify"]
 
@@ -74,8 +81,9 @@ def verify_file(
 ) -> Report:
     """Verify a journal file against a policy.
 
-    1. The WAL is whole. 2. The keys are the root's. 3. Each incarnation. 4. The tree, checkpoints, pins.
-    5. Every entry belongs to an incarnation and is sealed, every erasure was announced by Control.
+    1. WAL, schema and types are sound. 2. The keys are the root's. 3. Each incarnation. 4. The tree, checkpoints,
+    pins, SQLite's pages. 5. Every entry belongs to an incarnation and is sealed, every erasure was announced by
+    Control before it stood here.
     """
     root_public_key = bytes.fromhex(policy.root_key)
     faults: list[Fault] = []
@@ -84,8 +92,10 @@ def verify_file(
         opening.check_wal(path)
         reader = SqliteReader(path, origin=policy.origin, root_public_key=root_public_key)
     except CorruptError as fault:
-        return _stopped(policy, level, fault)
+        return _stopped(policy, level, [_fault(fault)])
     with reader:
+        if ill_typed := check_types(path):
+            return _stopped(policy, level, ill_typed)
         # 2.
         keys = KeyEvents(root_public_key)
         try:
@@ -95,22 +105,27 @@ def verify_file(
         try:
             size, incarnations, end = _extent(path)
         except PolycError as error:
-            return _stopped(policy, level, CorruptError(error.message, place=path.name, kind="database"))
+            return _stopped(policy, level, [Fault(kind="database", place=path.name, detail=error.message)])
         # 3. and 4., side by side
         tree_task = _tree_task(path, policy, size=size, keys=keys, witnesses=witnesses, pins=pins)
         tasks = list(_tasks(path, policy, level, size=size, keys=keys, incarnations=incarnations))
         notes = _notes_tasks(tree_task) if level == "V2" else []
-        outcome, tree = _run(tasks, tree_task, notes, size=size, processes=processes, progress=progress)
-        faults += outcome.faults
-        faults += tree.faults
-        # 5.
+        outcome, tree, damages = _run(
+            [PagesTask(path=str(path)), tree_task, *tasks, *notes], size=size, processes=processes, progress=progress
+        )
         if end > size:
             detail = f"entries up to {end} that no checkpoint covers"
             faults.append(Fault(kind="unsealed", place=f"index {size}", detail=detail))
+        faults += outcome.faults
+        faults += tree.faults
+        # 5.
+        if outcome.entries != size:
+            faults += _unowned(path, size=size)
         if outcome.entries != size and not faults:
             detail = f"{outcome.entries} entries in partitions, {size} under the checkpoint"
             faults.append(Fault(kind="count", place=f"checkpoint {size}", detail=detail))
         faults += _unannounced(reader, outcome.erased, keys.ring, size=size)
+        faults += damages
     return Report(
         origin=policy.origin,
         level=level,
@@ -127,18 +142,19 @@ def verify_file(
 
 
 def _run(
-    tasks: list[Task],
-    tree_task: TreeTask,
-    notes: list[NotesTask],
+    tasks: list[_AnyTask],
     *,
     size: int,
     processes: int | None,
     progress: Callable[[int, int], None] | None,
-) -> tuple[Outcome, TreeOutcome]:
+) -> tuple[Outcome, TreeOutcome, list[Fault]]:
     """What the tasks found, added up in their order; `progress` hears of each when it is done."""
     total, tree = Outcome(), TreeOutcome()
-    for outcome in _outcomes([tree_task, *tasks, *notes], size=size, processes=processes):
-        if isinstance(outcome, Outcome):
+    damages: list[Fault] = []
+    for outcome in _outcomes(tasks, size=size, processes=processes):
+        if isinstance(outcome, list):
+            damages += outcome
+        elif isinstance(outcome, Outcome):
             total.entries += outcome.entries
             total.signatures += outcome.signatures
             total.erased += outcome.erased
@@ -152,12 +168,10 @@ def _run(
             tree.anchored_size = max(tree.anchored_size, outcome.anchored_size)
             tree.anchors += outcome.anchors
             tree.faults += outcome.faults
-    return total, tree
+    return total, tree, damages
 
 
-def _outcomes(
-    tasks: list[Task | TreeTask | NotesTask], *, size: int, processes: int | None
-) -> Iterator[Outcome | TreeOutcome]:
+def _outcomes(tasks: list[_AnyTask], *, size: int, processes: int | None) -> Iterator[_AnyOutcome]:
     count = processes or (1 if size < PARALLEL_FROM_ENTRIES else os.cpu_count() or 1)
     if count == 1:
         yield from map(_check, tasks)
@@ -174,8 +188,10 @@ def _start_method() -> Literal["fork", "spawn"]:
         return "spawn"
 
 
-def _check(task: Task | TreeTask | NotesTask) -> Outcome | TreeOutcome:
+def _check(task: _AnyTask) -> _AnyOutcome:
     match task:
+        case PagesTask():
+            return check_pages(task)
         case Task():
             return check_incarnations(task)
         case TreeTask():
@@ -233,7 +249,7 @@ def _tasks(
     entries = 0
     for incarnation in incarnations:
         portion.append(incarnation)
-        entries += incarnation.position
+        entries += incarnation.head.position
         if entries >= ENTRIES_PER_TASK:
             yield replace(task, incarnations=tuple(portion))
             portion, entries = [], 0
@@ -244,32 +260,60 @@ def _tasks(
 def _extent(path: Path) -> tuple[int, list[Incarnation], int]:
     """The latest checkpoint's size, every incarnation, and where the entries end: all of one moment."""
     ends = "SELECT (SELECT max(size) FROM checkpoint), (SELECT idx + n FROM append ORDER BY idx DESC LIMIT 1)"
-    query = "SELECT pid, name, incarnation, next - 1, leaf, last_idx FROM part ORDER BY pid"
+    query = (
+        "SELECT pid, opener, current, (SELECT max(first_idx) FROM part p WHERE p.name = part.name) = first_idx,"
+        " name, incarnation, next - 1, leaf, first_idx, last_idx FROM part ORDER BY pid"
+    )
     readers = Readers(path)
     try:
         with readers.borrow() as connection, connection:
             size, end = row(connection, ends)
             incarnations = [
                 Incarnation(
-                    pid=pid, partition=name, incarnation=incarnation, position=position, leaf=leaf, last_index=last
+                    pid=pid, head=PartitionHead(*head), opener=opener, is_current=current, is_newest=bool(newest)
                 )
-                for pid, name, incarnation, position, leaf, last in rows(connection, query)
+                for pid, opener, current, newest, *head in rows(connection, query)
             ]
         return size or 0, incarnations, end or 0
     finally:
         readers.close()
 
 
+def _unowned(path: Path, *, size: int) -> Iterator[Fault]:
+    """Appends of no incarnation the file knows, and where the log's indexes break off: the first of each."""
+    orphans = f"SELECT {COLUMNS} FROM append WHERE pid NOT IN (SELECT pid FROM part) ORDER BY idx LIMIT 1"
+    breaks = (
+        "SELECT idx + n FROM append a WHERE idx + n < ? AND NOT EXISTS"
+        " (SELECT 1 FROM append b WHERE b.idx = a.idx + a.n) ORDER BY idx LIMIT 1"
+    )
+    readers = Readers(path)
+    try:
+        with readers.borrow() as connection:
+            found = [Stored(*columns) for columns in rows(connection, orphans)]
+            ends = [index for (index,) in rows(connection, breaks, (size,))]
+    finally:
+        readers.close()
+    for stored in found:
+        place = f"index {stored.index}"
+        with suppress(CorruptError):
+            header = entry.decode_header(stored.headers(place)[0], place=place)
+            place = place_of(header.partition, header.incarnation, header.position)
+        yield _fault(CorruptError("the append is of no partition that the file knows", place=place, kind="head"))
+    for index in ends:
+        yield _fault(CorruptError("entry is missing", place=f"index {index}", kind="gap"))
+
+
 def _unannounced(
-    reader: SqliteReader, erased: list[tuple[str, bytes, int]], keys: KeyRing, *, size: int
+    reader: SqliteReader, erased: list[tuple[str, bytes, int, int]], keys: KeyRing, *, size: int
 ) -> Iterator[Fault]:
-    """Payloads that are gone without an `erased` event of Control."""
+    """Payloads that are gone without an `erased` event of Control that stands behind them in the log."""
     if not erased:
         return
     known = announced(reader, keys, through_index=size - 1)
-    for partition, incarnation, position in erased:
-        if (partition, incarnation, position) not in known and (partition, incarnation, None) not in known:
-            place = f"{check_partition(partition)}/{incarnation.hex()}@{position}"
+    for partition, incarnation, position, index in erased:
+        orders = (known.get((partition, incarnation, each), -1) for each in (position, None))
+        if max(orders) < index:
+            place = place_of(partition, incarnation, position)
             yield Fault(kind="erasure", place=place, detail="the payload is gone and no erased event says so")
 
 
@@ -277,8 +321,8 @@ def _fault(error: CorruptError) -> Fault:
     return Fault(kind=error.kind, place=error.place or KEYS_PARTITION, detail=error.message)
 
 
-def _stopped(policy: Policy, level: Level, error: CorruptError) -> Report:
-    """Nothing could be looked at."""
+def _stopped(policy: Policy, level: Level, faults: list[Fault]) -> Report:
+    """Nothing more could be looked at."""
     return Report(
         origin=policy.origin,
         level=level,
@@ -290,5 +334,5 @@ def _stopped(policy: Policy, level: Level, error: CorruptError) -> Report:
         root="",
         anchored_size=0,
         anchors=(),
-        faults=(_fault(error),),
+        faults=tuple(faults),
     )

@@ -3,6 +3,7 @@
 import shutil
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from journal import erasure
@@ -75,9 +76,23 @@ def test_the_fact_of_an_erasure_is_an_event_of_control(log: Log, journal):
     log.say(journal, "conv-a", "one")
     erase(log, journal, "conv-a", 1)
     incarnation = journal.head("conv-a").incarnation
-    assert erasure.announced(journal, journal.keyring()) == {("conv-a", incarnation, 1)}
+    assert erasure.announced(journal, journal.keyring()) == {("conv-a", incarnation, 1): journal.size() - 1}
     with pytest.raises(RefusedError):
         erasure.erase(log.author(journal, "harness"), partition="conv-a", incarnation=incarnation, position=1)
+
+
+def test_what_is_said_behind_the_order_stays_also_in_the_same_commit(log: Log, journal):
+    log.say(journal, "conv-a", "one", "two")
+    head = journal.head("conv-a")
+    order = erasure.Erased(id="e", partition="conv-a", incarnation=head.incarnation.hex())
+    payload = msgspec.json.encode(order)
+    appends = [
+        log.sign("journal-notices", payload, role="control", event_type=erasure.ERASED),
+        log.sign("conv-a", b"three", head=head),
+    ]
+    journal.append_many(appends)
+    assert [record.payload for record in journal.read("conv-a")] == [None, None, b"three"]
+    assert verify_file(log.path, policy=log.policy, level="V2").ok
 
 
 def test_what_does_not_exist_or_must_stay_is_not_erased(log: Log, journal):

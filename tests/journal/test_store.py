@@ -7,6 +7,7 @@ import sys
 import threading
 from pathlib import Path
 
+import apsw
 import pytest
 
 from journal.store import SqliteJournal
@@ -253,6 +254,39 @@ def test_a_flipped_bit_in_the_middle_of_the_wal_stops_and_removes_nothing(log: L
     connection = apsw.Connection(str(tmp_path / "copy"))
     assert connection.execute("SELECT sum(n) FROM append").get < 8 + 6
     connection.close()
+
+
+@pytest.mark.parametrize("at", range(0, 32, 3))
+def test_a_flipped_bit_in_the_wals_header_stops_too_and_sqlite_alone_would_forget_all_of_it(
+    log: Log, tmp_path: Path, at: int
+):
+    dead, _said = crashed(log, tmp_path)
+    data = wal(dead).read_bytes()
+    damaged = data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]
+    wal(dead).write_bytes(damaged)
+    with pytest.raises(CorruptError) as stopped:
+        dead.open()
+    assert (stopped.value.kind, stopped.value.place) == ("wal", "journal.sqlite-wal@0")
+    assert wal(dead).read_bytes() == damaged
+    wal(dead).write_bytes(data)
+    with dead.open() as journal:
+        assert journal.size() > 8
+
+
+def test_a_torn_header_over_frames_that_the_database_holds_is_a_torn_tail(log: Log, tmp_path: Path):
+    dead, _said = crashed(log, tmp_path)
+    moved = apsw.Connection(str(dead.path))  # what a checkpoint of the WAL did before its header was written anew
+    moved.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    data = wal(dead).read_bytes()
+    size = moved.execute("SELECT max(size) FROM checkpoint").get
+    copy = tmp_path / "powerless"
+    copy.mkdir()
+    shutil.copyfile(dead.path, copy / "journal.sqlite")
+    (copy / "journal.sqlite-wal").write_bytes(data[:20] + bytes(12) + data[32:])
+    assert inspect_wal(copy / "journal.sqlite-wal").interior_damage is None
+    moved.close()
+    with dead.open() as journal:
+        assert journal.size() == size
 
 
 def test_a_failed_commit_leaves_heads_tree_and_keys_as_they_were(log: Log):

@@ -1,6 +1,7 @@
 """The verifier's own manners: in parallel as alone, with progress, beside a writer, as JSON."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -63,6 +64,17 @@ def test_a_running_writer_does_not_disturb_it(log: Log):
         assert report.ok
         assert report.entries == 24
         assert opened.size() == 25
+
+
+def test_each_kind_of_fault_that_a_verification_can_name_is_explained_to_users():
+    modules = ["journal/verify.py", "journal/tree_check.py", "journal/partition_check.py", "journal/file_check.py"]
+    modules += ["journal/records.py", "journal/body.py", "journal/opening.py", "journal/tree.py", "journal/database.py"]
+    modules += ["journal/keyevents.py", "polyc/entry.py", "polyc/keyring.py", "polyc/note.py"]
+    named = {kind for module in modules for kind in re.findall(r'kind="(\w+)"', Path(module).read_text())}
+    [table] = re.findall(r"\| kind \| what was found \|\n(.*?)\n\n", Path("docs/journal.md").read_text(), re.DOTALL)
+    explained = {kind for line in table.splitlines() for kind in re.findall(r"`(\w+)`", line.split("|")[1])}
+    assert named - explained == {"vkey"}  # an argument, no evidence
+    assert explained - named == {"duplicate", "rollback"}  # chosen in an expression
 
 
 def test_what_is_not_a_journal_is_a_fault_not_a_crash(log: Log):
