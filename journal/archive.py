@@ -96,7 +96,7 @@ def decode_head(frame: Frame, *, origin: str, place: str) -> int:
         raise CorruptError("not an archive of this format", place=place, kind="archive_head")
     if value["origin"] != origin:
         raise CorruptError("the archive is another log's", place=place, kind="origin")
-    if not isinstance(value["from"], int) or value["from"] < 0:
+    if type(value["from"]) is not int or value["from"] < 0:
         raise CorruptError("the first index is not one", place=place, kind="archive_head")
     return value["from"]
 
@@ -131,8 +131,8 @@ def decode_entry(frame: Frame, signature: bytes, *, place: str) -> RawEntry:
     return RawEntry(index, header, salt, payload, signature)
 
 
-def items(frames: tuple[Frame, ...], *, place: str) -> Iterator[RawEntry | tuple[str, list[str]]]:
-    """Entries, and checkpoints with their cosignatures, in order; the head is skipped."""
+def items(frames: tuple[Frame, ...], *, place: str) -> Iterator[tuple[str, RawEntry | tuple[str, list[str]]]]:
+    """Entries, and checkpoints with their cosignatures, in order, each with its place; the head is skipped."""
     at = 1
     while at < len(frames):
         frame = frames[at]
@@ -143,13 +143,13 @@ def items(frames: tuple[Frame, ...], *, place: str) -> Iterator[RawEntry | tuple
             if at < len(frames) and frames[at].kind == SIGNATURE:
                 signature = frames[at].body
                 at += 1
-            yield decode_entry(frame, signature, place=here)
+            yield here, decode_entry(frame, signature, place=here)
         elif frame.kind == CHECKPOINT:
             lines = []
             while at < len(frames) and frames[at].kind == COSIGNATURE:
                 lines.append(_text(frames[at].body, place=here))
                 at += 1
-            yield _text(frame.body, place=here), lines
+            yield here, (_text(frame.body, place=here), lines)
         else:
             raise CorruptError(f"frame of kind {frame.kind} does not stand here", place=here, kind="archive_frame")
 

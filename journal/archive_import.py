@@ -5,6 +5,7 @@ checkpoints and every author's signature (level V2) before the journal gets its 
 new journal can be read and verified, not appended to.
 """
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from polyc.limits import EVENTS_PER_APPEND_MAX
 from polyc.merkle import Frontier
 
 ENTRIES_PER_TRANSACTION: Final = 16_384
+_NAME: Final = re.compile(r"[0-9]{12,15}-[0-9]{12,15}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,8 +70,16 @@ def import_archive(
                     raise CorruptError("a file in the middle is cut short", place=file.name, kind="archive_gap")
                 torn_bytes = found.torn_bytes
                 builder.take(found.frames, place=file.name)
+                if not torn_bytes and builder.size != _end_of(file):  # a torn write leaves half a frame behind
+                    raise CorruptError(
+                        f"ends at index {builder.size}, its name says {_end_of(file)}",
+                        place=file.name,
+                        kind="archive_gap",
+                    )
                 if progress is not None:
                     progress(number, len(files))
+            if builder.size == 0:
+                raise CorruptError("no whole checkpoint", place=files[0].name, kind="archive_gap")
             builder.finish()
         finally:
             connection.close()
@@ -89,11 +99,11 @@ def _chain_of(folder: Path) -> list[Path]:
     """The files that join from index 0 on; of two that start alike the longer one."""
     longest: dict[int, tuple[int, Path]] = {}
     for file in sorted(folder.glob(f"*{archive.SUFFIX}")):
-        start, _dash, end = file.stem.partition("-")
-        if not start.isdecimal() or not end.isdecimal():
-            raise CorruptError("not an archive file's name", place=file.name, kind="archive_name")
-        if int(end) > longest.get(int(start), (0, file))[0]:
-            longest[int(start)] = (int(end), file)
+        if not _NAME.fullmatch(file.stem):
+            raise CorruptError("not an archive file's name", place=ascii(file.name), kind="archive_name")
+        start, end = int(file.stem.partition("-")[0]), _end_of(file)
+        if end > longest.get(start, (0, file))[0]:
+            longest[start] = (end, file)
     files, at = [], 0
     while at in longest:
         at, file = longest[at]
@@ -103,6 +113,10 @@ def _chain_of(folder: Path) -> list[Path]:
     if beyond := [start for start in longest if start > at]:
         raise CorruptError("archive files are missing", place=f"index {at} to {min(beyond)}", kind="archive_gap")
     return files
+
+
+def _end_of(file: Path) -> int:
+    return int(file.stem.partition("-")[2])
 
 
 class _Builder:
@@ -115,7 +129,7 @@ class _Builder:
         self._parts: dict[tuple[str, bytes], list[Any]] = {}
         self._current: dict[str, bytes] = {}
         self._open: list[RawEntry] = []  # of the append under way
-        self._size = 0
+        self.size = 0
         self._uncommitted = 0
         connection.execute("BEGIN IMMEDIATE")
 
@@ -123,13 +137,18 @@ class _Builder:
         """One file's frames; a file without a whole checkpoint has nothing to take."""
         if not frames:
             return
-        if archive.decode_head(frames[0], origin=self._origin, place=place) != self._size:
-            raise CorruptError(f"does not go on at index {self._size}", place=place, kind="archive_gap")
-        for item in archive.items(frames, place=place):
-            if isinstance(item, RawEntry):
-                self._entry(item, place=place)
-            else:
-                self._checkpoint(*item, place=place)
+        if archive.decode_head(frames[0], origin=self._origin, place=place) != self.size:
+            raise CorruptError(f"does not go on at index {self.size}", place=place, kind="archive_gap")
+        for here, item in archive.items(frames, place=place):
+            try:
+                if isinstance(item, RawEntry):
+                    self._entry(item, place=here)
+                else:
+                    self._checkpoint(*item, place=here)
+            except apsw.ConstraintError:
+                raise CorruptError(
+                    "an append, checkpoint or cosignature stands twice", place=here, kind="duplicate"
+                ) from None
 
     def finish(self) -> None:
         """Write the heads and commit."""
@@ -143,19 +162,22 @@ class _Builder:
         self._connection.execute("COMMIT")
 
     def _entry(self, raw: RawEntry, *, place: str) -> None:
-        if raw.index != self._size:
-            raise CorruptError(f"index {self._size} expected, got {raw.index}", place=place, kind="gap")
+        if raw.index != self.size:
+            raise CorruptError(f"index {self.size} expected, got {raw.index}", place=place, kind="gap")
         header = entry.decode_header(raw.header, place=place)
         key = (header.partition, header.incarnation)
         part = self._parts.get(key)
         if part is None:
             part = self._parts[key] = [len(self._parts) + 1, 0, b"", raw.index, raw.index, header.key_id]
             self._current[header.partition] = header.incarnation
+        if header.position != part[1] + 1:
+            detail = f"position {part[1] + 1} of {header.partition} expected, got {header.position}"
+            raise CorruptError(detail, place=place, kind="gap" if header.position > part[1] else "duplicate")
         leaf = entry.leaf_hash(raw.header)
         part[1], part[2], part[4] = header.position, leaf, raw.index
         for tile in self._tree.extend([leaf]):
             self._connection.execute("INSERT INTO tile (level, n, hashes) VALUES (?, ?, ?)", tile)
-        self._size += 1
+        self.size += 1
         self._open.append(raw)
         if header.flags & FLAG_LAST:
             self._append(part[0], header, raw.signature)
@@ -179,15 +201,13 @@ class _Builder:
     def _checkpoint(self, text: str, lines: list[str], *, place: str) -> None:
         checkpoint = note.decode_checkpoint(note.parse_note(text, place=place).text, place=place)
         frontier = self._tree.frontier
-        if (checkpoint.size, checkpoint.root) != (self._size, frontier.root()):
+        if (checkpoint.size, checkpoint.root) != (self.size, frontier.root()):
             raise CorruptError(
                 "the entries do not give the checkpoint's root", place=f"checkpoint {checkpoint.size}", kind="root"
             )
-        self._connection.execute(
-            "INSERT INTO checkpoint VALUES (?, ?, ?)", (self._size, text, b"".join(frontier.nodes))
-        )
-        self._connection.executemany("INSERT INTO cosignature VALUES (?, ?)", [(self._size, line) for line in lines])
-        if self._size - self._uncommitted >= ENTRIES_PER_TRANSACTION:
+        self._connection.execute("INSERT INTO checkpoint VALUES (?, ?, ?)", (self.size, text, b"".join(frontier.nodes)))
+        self._connection.executemany("INSERT INTO cosignature VALUES (?, ?)", [(self.size, line) for line in lines])
+        if self.size - self._uncommitted >= ENTRIES_PER_TRANSACTION:
             self._connection.execute("COMMIT")
             self._connection.execute("BEGIN IMMEDIATE")
-            self._uncommitted = self._size
+            self._uncommitted = self.size

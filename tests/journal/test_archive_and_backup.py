@@ -99,12 +99,59 @@ def test_a_torn_archive_tail_is_cut_and_reported(log: Log, tmp_path: Path):
     whole = file.read_bytes()
     frames = archive.scan(whole, place="x").frames
     sealed = [frame.end for frame in frames if frame.kind == archive.CHECKPOINT]
-    for cut in (len(whole) - 1, len(whole) - 200, sealed[-2] + 1, sealed[-2]):
+    for cut in (len(whole) - 1, len(whole) - 200, sealed[-2] + 1):
         file.write_bytes(whole[:cut])
         target = tmp_path / f"cut-{cut}.sqlite"
         made = import_archive(folder, target, policy=log.policy)
         assert made.torn_bytes == cut - sealed[-2]
         assert verify_file(target, policy=log.policy, level="V2").ok
+
+
+def test_an_archive_cut_on_the_border_of_a_frame_is_no_torn_tail(log: Log, tmp_path: Path):
+    folder = exported(log, tmp_path / "archive")
+    file = last_file(folder)
+    whole = file.read_bytes()
+    sealed = [frame.end for frame in archive.scan(whole, place="x").frames if frame.kind == archive.CHECKPOINT]
+    for cut in (*sealed[:-1], 0):
+        file.write_bytes(whole[:cut])
+        with pytest.raises(CorruptError) as stopped:
+            import_archive(folder, tmp_path / "j.sqlite", policy=log.policy)
+        assert (stopped.value.kind, stopped.value.place) == ("archive_gap", file.name)
+
+
+@pytest.mark.parametrize("kind", [archive.ENTRY, archive.SIGNATURE, archive.CHECKPOINT, archive.COSIGNATURE])
+def test_each_frame_that_stands_twice_is_named_at_its_offset(log: Log, tmp_path: Path, kind: int):
+    with log.open() as journal:
+        journal.add_cosignatures(journal.size(), ["— w AAAAAAAA\n"])
+    folder = exported(log, tmp_path / "archive")
+    file = last_file(folder)
+    frames = archive.scan(file.read_bytes(), place="x").frames
+    doubled = [frame for frame in frames if frame.kind == kind][-1]
+    at = frames.index(doubled)
+    frames = (*frames[:at], doubled, *frames[at:])
+    file.write_bytes(b"".join(archive.encode_frame(frame.kind, frame.body) for frame in frames))
+    with pytest.raises(CorruptError) as stopped:
+        import_archive(folder, tmp_path / "j.sqlite", policy=log.policy)
+    assert stopped.value.kind in {"gap", "archive_frame", "duplicate"}
+    assert stopped.value.place.startswith(f"{file.name}@")
+
+
+def test_an_append_replayed_behind_itself_is_named_at_its_offset(log: Log, tmp_path: Path):
+    folder = exported(log, tmp_path / "archive")
+    file = last_file(folder)
+    frames = list(archive.scan(file.read_bytes(), place="x").frames)
+    entry, signature, checkpoint = frames[-3:]
+    index = int.from_bytes(entry.body[:8], "big")
+    replayed = (index + 1).to_bytes(8, "big") + entry.body[8:]
+    for position in (None, (1 << 64) - 1):
+        body = replayed if position is None else replayed[:34] + position.to_bytes(8, "big") + replayed[42:]
+        added = archive.encode_frame(entry.kind, body) + archive.encode_frame(signature.kind, signature.body)
+        whole = b"".join(archive.encode_frame(frame.kind, frame.body) for frame in frames[:-1])
+        file.write_bytes(whole + added + archive.encode_frame(checkpoint.kind, checkpoint.body))
+        with pytest.raises(CorruptError) as stopped:
+            import_archive(folder, tmp_path / "j.sqlite", policy=log.policy)
+        assert stopped.value.kind == ("duplicate" if position is None else "gap")
+        assert stopped.value.place == f"{file.name}@{len(whole)}"
 
 
 def test_damage_before_a_checkpoint_is_not_a_torn_tail(log: Log, tmp_path: Path):

@@ -37,6 +37,7 @@ def first_frame(data: bytes) -> archive.Frame:
         (head(origin="else.where/log"), "origin"),
         (head(**{"from": -1}), "archive_head"),
         (head(**{"from": "0"}), "archive_head"),
+        (head(**{"from": False}), "archive_head"),
         (archive.encode_frame(archive.ENTRY, b"x"), "archive_head"),
     ],
 )
@@ -93,7 +94,12 @@ def test_an_archive_without_names_gaps_or_a_beginning_is_refused(exported: tuple
     log, folder = exported
     (file,) = folder.iterdir()
     target = tmp_path / "new" / "journal.sqlite"
-    for name, error in [("000000000005-000000000010.pja", RefusedError), ("x-y.pja", CorruptError)]:
+    for name, error in [
+        ("000000000005-000000000010.pja", RefusedError),
+        ("x-y.pja", CorruptError),
+        ("٠٠٠٠٠٠٠٠٠٠٠٠-٠٠٠٠٠٠٠٠٠٠١٠.pja", CorruptError),
+        (f"000000000000-{'9' * 100}.pja", CorruptError),
+    ]:
         file = file.rename(folder / name)
         with pytest.raises(error):
             import_archive(folder, target, policy=log.policy)

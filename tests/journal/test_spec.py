@@ -131,4 +131,4 @@ def test_the_archive_vectors():
     whole += archive.encode_frame(archive.CHECKPOINT, checkpoint["note"].encode())
     scanned = archive.scan(whole + b"torn", place="x")
     assert scanned.torn_bytes == 4
-    assert list(archive.items(scanned.frames, place="x")) == [*raws, (checkpoint["note"], [])]
+    assert [item for _place, item in archive.items(scanned.frames, place="x")] == [*raws, (checkpoint["note"], [])]

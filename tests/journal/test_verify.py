@@ -74,7 +74,7 @@ def test_each_kind_of_fault_that_a_verification_can_name_is_explained_to_users()
     [table] = re.findall(r"\| kind \| what was found \|\n(.*?)\n\n", Path("docs/journal.md").read_text(), re.DOTALL)
     explained = {kind for line in table.splitlines() for kind in re.findall(r"`(\w+)`", line.split("|")[1])}
     assert named - explained == {"vkey"}  # an argument, no evidence
-    assert explained - named == {"duplicate", "rollback"}  # chosen in an expression
+    assert explained - named == {"duplicate", "fork"}  # chosen in an expression
 
 
 def test_what_is_not_a_journal_is_a_fault_not_a_crash(log: Log):
