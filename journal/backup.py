@@ -18,12 +18,14 @@ from journal.database import explained, open_reader
 from journal.findings import Pin, Report
 from journal.lock import WriterLock
 from journal.verify import verify_file
-from polyc.dataroot import DataRoot, Policy
+from polyc import strict_json
+from polyc.dataroot import DataRoot, Policy, decode_policy
 from polyc.durable import sync_file, sync_folder, write_file
 from polyc.errors import CorruptError, RefusedError
 
 FORMAT: Final = "polychrome/journal/backup/v1"
 JOURNAL: Final = "journal.sqlite"
+STATEMENT: Final = "backup.json"
 _SIDE_FILES: Final = ("-wal", "-shm")
 
 
@@ -73,23 +75,24 @@ def backup(root: DataRoot, folder: Path) -> Backup:
     if root.blobs.is_dir():
         shutil.copytree(root.blobs, folder / "blobs", dirs_exist_ok=True)
     made = Backup(format=FORMAT, origin=policy.origin, size=report.entries, root=report.root)
-    write_file(folder / "backup.json", msgspec.json.format(msgspec.json.encode(made)) + b"\n")
+    write_file(folder / STATEMENT, msgspec.json.format(msgspec.json.encode(made)) + b"\n")
     return made
 
 
 def restore(folder: Path, root: DataRoot, *, policy: Policy | None = None, pins: Sequence[Pin] = ()) -> Restored:
     """Put a backup's journal in the place of the data root's.
 
-    1. The copy is this log's and verifies. 2. Nobody writes the journal. 3. Nothing that is remembered (`pins`: the
-    artifacts' manifest, receipts) and no journal here is newer than the copy, or differs from it. 4. The file before
-    goes aside, never away; the copy takes its name.
+    1. The copy is this log's, verifies, and is what it was when it was made. 2. Nobody writes the journal. 3. Nothing
+    that is remembered (`pins`: the artifacts' manifest, receipts) and no journal here is newer than the copy, or
+    differs from it. 4. The file before goes aside, never away; the copy takes its name.
     """
-    policy = policy or _policy(folder)
+    policy = policy or (root.policy() if root.exists else _policy(folder))
     # 1.
     source = folder / JOURNAL
     if not source.exists():
         raise RefusedError(f"no backup in {folder}", code="not_found")
-    report = _verified(source, policy)
+    stated = _stated(folder, policy)
+    report = _verified(source, policy, pins=[stated])
     root.make()
     # 2.
     lock = WriterLock(root.journal_file.with_name("journal.lock"))
@@ -129,8 +132,8 @@ def check_not_behind(size: int, pins: Sequence[Pin]) -> None:
         )
 
 
-def _verified(path: Path, policy: Policy) -> Report:
-    report = verify_file(path, policy=policy)
+def _verified(path: Path, policy: Policy, *, pins: Sequence[Pin] = ()) -> Report:
+    report = verify_file(path, policy=policy, pins=pins)
     if not report.ok:
         fault = report.faults[0]
         raise CorruptError(fault.detail.removeprefix(f"{fault.place}: "), place=fault.place, kind=fault.kind)
@@ -165,9 +168,25 @@ def _put_aside(path: Path, size: int) -> Path | None:
 
 
 def _policy(folder: Path) -> Policy:
+    file = folder / "policy.json"
     try:
-        return msgspec.json.decode((folder / "policy.json").read_bytes(), type=Policy)
+        return decode_policy(file.read_bytes(), place=str(file))
     except FileNotFoundError:
         raise RefusedError(f"no policy file in {folder}", code="not_found") from None
-    except msgspec.DecodeError:
-        raise CorruptError("policy file cannot be read", place=str(folder), kind="policy") from None
+
+
+def _stated(folder: Path, policy: Policy) -> Pin:
+    """What the backup itself remembers of the log it was made of."""
+    file = folder / STATEMENT
+    try:
+        content = file.read_bytes()
+        strict_json.decode(content)
+        made = msgspec.json.decode(content, type=Backup)
+        root = bytes.fromhex(made.root)
+    except FileNotFoundError:
+        raise RefusedError(f"no {STATEMENT} in {folder}", code="not_found") from None
+    except (msgspec.DecodeError, ValueError):
+        raise CorruptError("not a backup's statement", place=str(file), kind="backup") from None
+    if (made.format, made.origin) != (FORMAT, policy.origin):
+        raise CorruptError("the backup is another log's, or of another format", place=str(file), kind="backup")
+    return Pin(size=made.size, root=root, source=STATEMENT, anchored=False)

@@ -10,7 +10,7 @@ from polyc.errors import UnavailableError
 class WriterLock:
     """An exclusive lock beside the journal; the file names the holder's process and socket."""
 
-    def __init__(self, path: Path, *, socket: str = "") -> None:
+    def __init__(self, path: Path, *, socket: str = "", whose: str = "writes this journal") -> None:
         """Take the lock, or raise UnavailableError that names who holds it."""
         self.path = path
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -21,7 +21,7 @@ class WriterLock:
             holder = os.pread(self._descriptor, 1024, 0).decode(errors="replace").strip()
             os.close(self._descriptor)
             raise UnavailableError(
-                f"another process writes this journal: {holder or 'unknown'}",
+                f"another process {whose}: {holder or 'unknown'}",
                 hint="use its socket, or stop it first",
             ) from None
         os.ftruncate(self._descriptor, 0)

@@ -19,6 +19,7 @@ import msgspec
 from journal.body import COLUMNS, Run, Stored
 from journal.database import row, rows
 from journal.tree import TileNodes
+from journal.trust_policy import TrustPolicy
 from polyc import entry, merkle, note
 from polyc.dataroot import Policy
 from polyc.entry import FLAG_LAST, HEADER_FIXED_SIZE_BYTES, Header
@@ -92,20 +93,26 @@ def make_receipt(connection: apsw.Connection, *, pid: int, position: int, where:
     text += "".join(
         line for (line,) in rows(connection, "SELECT line FROM cosignature WHERE size = ? ORDER BY line", (size,))
     )
-    extra += _evidence(connection, key_ids=[*_log_key_ids(connection), header[72:80]])
+    extra += _evidence(connection, key_ids=[*_log_key_ids(connection, text), header[72:80]])
     proof = merkle.inclusion_proof(index, size, TileNodes(connection))
     lines = [FIRST_LINE, f"extra {note.encode64(extra)}", f"index {index}", *map(note.encode64, proof), "", text]
     return "\n".join(lines)
 
 
 def verify_receipt(
-    data: bytes | str, *, policy: Policy, witnesses: Sequence[note.Verifier] = (), place: str = "receipt"
+    data: bytes | str,
+    *,
+    policy: Policy,
+    witnesses: Sequence[note.Verifier] = (),
+    trust: TrustPolicy | None = None,
+    place: str = "receipt",
 ) -> Proved:
     """What the receipt proves; CorruptError names the step that failed.
 
     1. It is a tlog-proof of the one spelling. 2. Its key evidence is the root's. 3. Its checkpoint is this log's,
-    signed by the policy's log key or one the evidence names. 4. The entry's leaf is at its index under the root.
-    5. Its author's key held a role at this index, and signed the append that the entry is part of.
+    signed by the policy's log key or one the evidence names for its size, and cosigned as `trust` wants it.
+    4. The entry's leaf is at its index under the root. 5. Its author's key held a role at this index, and signed the
+    append that the entry is part of.
     """
     # 1.
     receipt = decode_receipt(data, place=place)
@@ -115,17 +122,21 @@ def verify_receipt(
         _check_evidence(signed, salt, payload, ring=ring, origin=policy.origin, place=place)
         ring.apply(payload, place=f"{place}: key evidence")
     # 3.
-    first = note.Verifier(name=policy.origin, kind=note.ED25519, public_key=bytes.fromhex(policy.log_key))
-    logs = [first] + [
-        note.Verifier(name=policy.origin, kind=note.ED25519, public_key=key.public_key)
-        for key in ring.all()
-        if key.role == "log" and key.public_key != first.public_key
-    ]
+    if trust is not None:
+        witnesses = [*witnesses, *trust.witnesses.values()]
+    named = {key.public_key: key for key in ring.all() if key.role == "log"}
+    publics = {bytes.fromhex(policy.log_key), *named}
+    logs = {note.Verifier(name=policy.origin, kind=note.ED25519, public_key=public) for public in publics}
     checkpoint, signers = note.open_checkpoint(
         receipt.note, origin=policy.origin, verifiers=[*logs, *witnesses], place=f"{place}: checkpoint"
     )
-    if not any(signer in logs for signer in signers):
-        raise CorruptError("the log did not sign the checkpoint", place=place, kind="note_signature")
+    signed_by = [signer.public_key for signer in signers if signer in logs]
+    if not any(public not in named or named[public].acts_at(checkpoint.size - 1) for public in signed_by):
+        raise CorruptError(
+            "no key that the log had at this size signed the checkpoint", place=place, kind="note_signature"
+        )
+    if trust is not None and not trust.satisfied_by(set(signers)):
+        raise CorruptError("not the logs and the quorum of the trust policy signed it", place=place, kind="quorum")
     # 4.
     leaf = entry.leaf_hash(receipt.entry.raw[0])
     if not merkle.verify_inclusion(
@@ -152,7 +163,7 @@ def verify_receipt(
         role=role,
         key_id=header.key_id,
         payload_digest=header.payload_digest,
-        witnesses=tuple(signer.name for signer in signers if signer in witnesses),
+        witnesses=tuple(signer.name for signer in signers if signer in witnesses and signer not in logs),
     )
 
 
@@ -235,10 +246,18 @@ def _signed_headers(connection: apsw.Connection, *, pid: int, position: int, whe
     return b"".join(headers) + stored.signature, headers[0], stored.index + position - stored.position
 
 
-def _log_key_ids(connection: apsw.Connection) -> list[bytes]:
-    """The newest log key's id, when a rotation added one after the first."""
+def _log_key_ids(connection: apsw.Connection, text: str) -> list[bytes]:
+    """The key that signed a checkpoint, when it is not the log's first, which the policy names."""
+    parsed = note.parse_note(text, place="checkpoint")
+    signed = {(line.name, line.key_id) for line in parsed.signatures}
+    origin = parsed.text.partition("\n")[0]
     added = [event for *_entry, event in _keys_added(connection) if event.role == "log"]
-    return [bytes.fromhex(event.key_id) for event in added[1:]]
+    return [
+        bytes.fromhex(event.key_id)
+        for event in added[1:]
+        for key in [note.Verifier(name=origin, kind=note.ED25519, public_key=bytes.fromhex(event.public_key))]
+        if (key.name, key.key_id) in signed
+    ]
 
 
 def _evidence(connection: apsw.Connection, *, key_ids: list[bytes]) -> bytes:

@@ -33,9 +33,10 @@ class TrustPolicy:
     urls: dict[str, str] = field(default_factory=dict)
     groups: dict[str, Group] = field(default_factory=dict)
 
-    def satisfied_by(self, cosigners: set[note.Verifier]) -> bool:
-        """Whether these witnesses' cosignatures make the quorum."""
-        return self.quorum == NONE or self._witnessed(self.quorum, cosigners)
+    def satisfied_by(self, signers: set[note.Verifier]) -> bool:
+        """Whether one of the logs, when any is named, and witnesses that make the quorum are among who signed."""
+        logged = not self.logs or any(log in signers for log in self.logs)
+        return logged and (self.quorum == NONE or self._witnessed(self.quorum, signers))
 
     def _witnessed(self, name: str, cosigners: set[note.Verifier]) -> bool:
         group = self.groups.get(name)
@@ -44,13 +45,17 @@ class TrustPolicy:
         return sum(self._witnessed(member, cosigners) for member in group.members) >= group.threshold
 
 
-def parse_trust_policy(text: str, *, place: str) -> TrustPolicy:
-    """The policy of these lines; RefusedError names the line that is wrong."""
-    if len(text) > POLICY_SIZE_BYTES_MAX:
+def parse_trust_policy(content: bytes | str, *, place: str) -> TrustPolicy:
+    """The policy of these lines; RefusedError names the line that is wrong.
+
+    Octets beyond ASCII are opaque: a comment or a name may hold any ("Character set").
+    """
+    if len(content) > POLICY_SIZE_BYTES_MAX:
         raise RefusedError(f"{place}: the policy is too long")
+    text = content if isinstance(content, str) else content.decode(errors="surrogateescape")
     parser = _Parser(place)
     for number, line in enumerate(text.split("\n"), start=1):
-        if any(ch < " " and ch != "\t" for ch in line):
+        if any((ch < " " and ch != "\t") or ch == "\x7f" for ch in line):
             raise RefusedError(f"{place}:{number}: control characters")
         words = line.replace("\t", " ").split(" ")
         words = [word for word in words if word]
@@ -105,6 +110,8 @@ class _Parser:
             key = note.parse_verifier(vkey, place=where)
         except CorruptError as error:
             raise RefusedError(error.message) from None
+        except UnicodeError:
+            raise RefusedError(f"{where}: a key's name is UTF-8") from None
         if key.kind != kind:
             raise RefusedError(f"{where}: the key is of another kind")
         if any(key.public_key == other.public_key for other in known):

@@ -24,8 +24,8 @@ from polyc.durable import make_private_folder, write_file
 from polyc.errors import CorruptError
 from polyc.signing import Signer
 
-REQUEST_SIZE_BYTES_MAX: Final = 64 * 1024
 PROOF_LINES_MAX: Final = 63  # c2sp.org/tlog-witness, add-checkpoint
+REQUEST_SIZE_BYTES_MAX: Final = note.NOTE_SIZE_BYTES_MAX + (PROOF_LINES_MAX + 1) * 64
 SIZE_TYPE: Final = "text/x.tlog.size"
 _PLACE: Final = "request"
 
@@ -55,8 +55,9 @@ class Witness:
         """Answer an add-checkpoint request.
 
         1. It is one (400). 2. The log is known (404) and signed the checkpoint (403). 3. The old size is not larger
-        (400) and is what was cosigned last (409, with that size). 4. The new tree goes on from the old one (422).
-        5. The record is durable, then the cosignature is given.
+        (400) and is what was cosigned last (409, with that size; 500 when this witness's own record does not verify:
+        it then knows nothing to hold the new tree against). 4. The new tree goes on from the old one (422). 5. The
+        record is durable, then the cosignature is given.
         """
         # 1.
         try:
@@ -77,7 +78,10 @@ class Witness:
         if old_size > checkpoint.size:
             return Answer(status=400, body="the old size is larger than the new one\n")
         with self._mutex:
-            latest = self.latest(checkpoint.origin)
+            try:
+                latest = self.latest(checkpoint.origin)
+            except CorruptError:
+                return Answer(status=500, body="the witness's record is damaged\n")
             latest_size = 0 if latest is None else latest.size
             if old_size != latest_size:
                 return Answer(status=409, body=f"{latest_size}\n", content_type=SIZE_TYPE)
@@ -107,7 +111,7 @@ class Witness:
     def latest_note(self, origin: str) -> str | None:
         """The same as a note with the log's and this witness's signatures."""
         try:
-            return self._file(origin).read_text()
+            return self._file(origin).read_bytes().decode(errors="replace")
         except FileNotFoundError:
             return None
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import uvicorn
 
+from journal.lock import WriterLock
 from journal.witness import Witness, create_app
 from polyc import note
 from polyc.clock import Clock
@@ -22,7 +23,8 @@ def open_witness(folder: Path, *, name: str, logs: Sequence[note.Verifier], cloc
 
 
 def serve(witness: Witness, *, host: str, port: int, stop: threading.Event | None = None) -> None:
-    """Serve until interrupted, or until `stop` is set."""
+    """Serve until interrupted, or until `stop` is set; UnavailableError when another process serves this witness."""
+    lock = WriterLock(witness.folder / "witness.lock", whose="serves this witness")  # two could roll each other back
     server = uvicorn.Server(uvicorn.Config(create_app(witness), host=host, port=port, log_level="warning"))
     if stop is not None:
 
@@ -31,4 +33,7 @@ def serve(witness: Witness, *, host: str, port: int, stop: threading.Event | Non
             server.should_exit = True
 
         threading.Thread(target=watch, name="witness-stop", daemon=True).start()
-    server.run()
+    try:
+        server.run()
+    finally:
+        lock.release()

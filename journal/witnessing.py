@@ -10,7 +10,7 @@ from journal.witness import SIZE_TYPE, encode_request
 from polyc import note
 from polyc.errors import CorruptError, RefusedError, UnavailableError
 
-ANSWER_SIZE_BYTES_MAX: Final = 64 * 1024
+ANSWER_SIZE_BYTES_MAX: Final = note.NOTE_SIZE_BYTES_MAX
 TIMEOUT_S: Final = 10.0
 ATTEMPTS_MAX: Final = 3  # a witness that others ask too may move on between our two requests
 

@@ -13,24 +13,35 @@ under 108 bytes (ruling 6); `run/sockets` names it.
 import hashlib
 import os
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Final, Literal
 
 import msgspec
 
+from polyc import strict_json
 from polyc.durable import make_private_folder
 from polyc.errors import CorruptError, RefusedError
 
 HOME_VARIABLE: Final = "POLYC_HOME"
 SOCKET_PATH_BYTES_MAX: Final = 107  # sun_path holds 108 bytes with its end (ruling 6)
+PublicKeyHex = Annotated[str, msgspec.Meta(pattern=r"\A[0-9a-f]{64}\Z")]
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class Policy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What a verifier must be given out of band: the log's name, its root key and the first log key (hex)."""
 
-    origin: str
-    root_key: str
-    log_key: str
-    encryption: str = "none"
+    origin: Annotated[str, msgspec.Meta(pattern=r"\A[^\s+\x00-\x20]{1,255}\Z")]  # a key name of c2sp.org/signed-note
+    root_key: PublicKeyHex
+    log_key: PublicKeyHex
+    encryption: Literal["none", "per-conversation"] = "none"
+
+
+def decode_policy(content: bytes, *, place: str) -> Policy:
+    """The policy of a file's bytes; CorruptError for one that two readers could take for two, or that names no keys."""
+    try:
+        strict_json.decode(content)
+        return msgspec.json.decode(content, type=Policy)
+    except (msgspec.DecodeError, ValueError):  # whose texts may hold what stands there
+        raise CorruptError("not a policy file", place=place, kind="policy") from None
 
 
 class DataRoot:
@@ -89,15 +100,13 @@ class DataRoot:
     def policy(self) -> Policy:
         """The policy file's content; RefusedError when there is no deployment here."""
         try:
-            return msgspec.json.decode(self.policy_file.read_bytes(), type=Policy)
+            return decode_policy(self.policy_file.read_bytes(), place=str(self.policy_file))
         except FileNotFoundError:
             raise RefusedError(
                 f"no deployment in {self.path}",
                 code="failed_precondition",
                 hint="polyc import makes one; --data-root chooses another",
             ) from None
-        except msgspec.DecodeError as error:
-            raise CorruptError("policy file cannot be read", place=str(self.policy_file), kind="policy") from error
 
     def socket(self, name: str) -> Path:
         """The path of a socket (`journal`, `audit`, `line`, `query`) in the short runtime folder."""

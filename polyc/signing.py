@@ -29,6 +29,7 @@ from polyc.ids import IdSource
 
 KEY_DOMAIN: Final = b"polychrome/journal/key/v1\n"
 KEY_ID_SIZE_BYTES: Final = 8
+PUBLIC_KEY_SIZE_BYTES: Final = crypto_sign_PUBLICKEYBYTES
 
 
 def key_id_of(public_key: bytes) -> bytes:

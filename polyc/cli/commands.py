@@ -328,6 +328,13 @@ def keys_list(arguments: Namespace) -> int:
     return keys.listed(arguments)
 
 
+def keys_add(arguments: Namespace) -> int:
+    """`polyc keys add`."""
+    from polyc.cli import keys
+
+    return keys.add(arguments)
+
+
 def keys_rotate(arguments: Namespace) -> int:
     """`polyc keys rotate`."""
     from polyc.cli import keys

@@ -9,12 +9,14 @@ from argparse import Namespace
 from pathlib import Path
 
 from journal.receipt import RECEIPT_SIZE_BYTES_MAX, verify_receipt
-from polyc import note as notes
+from journal.trust_policy import parse_trust_policy
 from polyc.cli.console import note
-from polyc.cli.deployment import opened, root_of
+from polyc.cli.deployment import root_of
 from polyc.cli.output import write_object
 from polyc.cli.people import rfc3339_of_us
+from polyc.cli.pins import read_only
 from polyc.cli.verifying import policy_of
+from polyc.cli.vkeys import witness_key
 from polyc.durable import create_file
 from polyc.errors import RefusedError
 from polyc.ids import check_partition
@@ -25,8 +27,8 @@ def prove(arguments: Namespace) -> int:
     """Write the receipt of one entry."""
     partition = check_partition(arguments.partition)
     incarnation = None if arguments.incarnation is None else bytes_of_hex(arguments.incarnation, what="incarnation")
-    with opened(root_of(arguments)) as deployment:
-        receipt = deployment.journal.receipt(partition, arguments.position, incarnation=incarnation)
+    with read_only(root_of(arguments)) as reader:  # a copy without keys proves what it holds as well
+        receipt = reader.receipt(partition, arguments.position, incarnation=incarnation)
     if arguments.out == "-":
         sys.stdout.write(receipt)
         return 0
@@ -42,8 +44,11 @@ def verify(arguments: Namespace) -> int:
     data = sys.stdin.buffer.read(RECEIPT_SIZE_BYTES_MAX + 1) if arguments.file == "-" else content_of(arguments.file)
     if len(data) > RECEIPT_SIZE_BYTES_MAX:
         raise RefusedError("a receipt is smaller than that")
-    witnesses = [notes.parse_verifier(vkey) for vkey in arguments.witness]
-    proved = verify_receipt(data, policy=policy_of(arguments.policy), witnesses=witnesses)
+    witnesses = [witness_key(vkey) for vkey in arguments.witness]
+    trust = None
+    if arguments.trust is not None:
+        trust = parse_trust_policy(content_of(arguments.trust), place=arguments.trust)
+    proved = verify_receipt(data, policy=policy_of(arguments.policy), witnesses=witnesses, trust=trust)
     kind = BY_CODE[proved.event_type].kind if proved.event_type in BY_CODE else f"type {proved.event_type}"
     write_object(
         {

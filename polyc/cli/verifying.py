@@ -12,12 +12,12 @@ import msgspec
 from artifacts.store import DirectoryStore
 from journal.findings import Fault, Pin, Report
 from journal.verify import verify
-from polyc import note as notes
 from polyc.cli.console import progress
 from polyc.cli.deployment import opened, root_of
 from polyc.cli.output import write_object
 from polyc.cli.pins import pins_of
-from polyc.dataroot import DataRoot, Policy
+from polyc.cli.vkeys import witness_key
+from polyc.dataroot import DataRoot, Policy, decode_policy
 from polyc.errors import CorruptError, RefusedError, UnavailableError
 from projector.verify import Verified, verify_artifacts
 
@@ -33,7 +33,7 @@ def run(arguments: Namespace) -> int:
             bar.expect(total)
             bar.reach(done)
 
-        witnesses = [notes.parse_verifier(vkey) for vkey in arguments.witness]
+        witnesses = [witness_key(vkey) for vkey in arguments.witness]
         report = verify(root, level=arguments.level, policy=policy, pins=pins, witnesses=witnesses, progress=moved)
     tables = verified_tables(root) if arguments.artifacts and report.ok else None
     if arguments.json:
@@ -67,11 +67,9 @@ def verified_tables(root: DataRoot) -> Verified:
 def policy_of(name: str) -> Policy:
     """A policy that came from outside this data root: then its keys are not taken on this disk's word."""
     try:
-        return msgspec.json.decode(Path(name).read_bytes(), type=Policy)
-    except FileNotFoundError:
-        raise RefusedError(f"no such file: {name}", code="not_found") from None
-    except msgspec.DecodeError:
-        raise RefusedError(f"{name} is not a policy file") from None
+        return decode_policy(Path(name).read_bytes(), place=name)
+    except OSError as error:
+        raise RefusedError(f"{name} cannot be read: {error.strerror}", code="not_found") from None
 
 
 def lines_of(report: Report) -> Iterator[str]:

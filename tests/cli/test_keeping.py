@@ -175,9 +175,86 @@ def test_what_is_not_there_is_refused(root: Path, arguments: tuple[str, ...]) ->
     assert said.err.startswith("polyc: error: not_found: ")
 
 
-def test_a_witness_is_given_the_logs_key(root: Path) -> None:
-    origin = DataRoot(root).policy().origin
-    assert polyc(root, "witness", "vkey").out.decode().startswith(f"{origin}+")
+def test_a_witness_is_given_the_logs_keys(copy: Path) -> None:
+    origin = DataRoot(copy).policy().origin
+    first = polyc(copy, "witness", "vkey").out.decode().splitlines()
+    assert [vkey.partition("+")[0] for vkey in first] == [origin]
+    assert polyc(copy, "keys", "rotate", "log").code == 0
+    overlapping = polyc(copy, "witness", "vkey").out.decode().splitlines()
+    assert overlapping[0] == first[0]
+    assert len(set(overlapping)) == 2
+
+
+def test_a_key_that_was_made_elsewhere_gets_a_role(copy: Path) -> None:
+    made = "8a88e3dd7409f195fd52db2d3cba5d72ca6709bf1d94121bf3748801b40f6f5c"
+    assert polyc(copy, "keys", "add", "harness", made, "--name", "laptop", "--to-index", "99999").code == 0
+    [key] = [row for row in polyc(copy, "keys", "list", "--format", "json").rows if row["name"] == "laptop"]
+    assert (key["role"], key["to_index"], key["state"]) == ("harness", 99_999, "ending")
+    assert polyc(copy, "keys", "add", "edge", made).code == 1  # one key, one role
+    for wrong in ("zz", made[:-2]):
+        assert polyc(copy, "keys", "add", "harness", wrong).code == 1
+    assert polyc(copy, "verify", "--signatures").code == 0
+
+
+def test_a_copy_without_keys_proves_and_lists_what_it_holds(root: Path, tmp_path: Path) -> None:
+    archive, other = tmp_path / "archive", tmp_path / "other"
+    assert polyc(root, "export", str(archive)).code == 0
+    assert polyc(other, "import-archive", str(archive)).code == 0
+    partition, position, _ = place_of(root, PROMPT[:12])
+    receipt = tmp_path / "row.tlog-proof"
+    assert polyc(other, "prove", partition, str(position), "--out", str(receipt)).code == 0
+    policy = str(DataRoot(root).policy_file)
+    proved = polyc(other, "receipt", "verify", str(receipt), "--policy", policy).rows[0]
+    assert (proved["partition"], proved["position"]) == (partition, position)
+    assert len(polyc(other, "keys", "list", "--format", "json").rows) == 9
+
+
+def test_a_receipt_is_judged_by_a_trust_policy(root: Path, tmp_path: Path) -> None:
+    partition, position, _ = place_of(root, PROMPT[:12])
+    receipt, trust = tmp_path / "row.tlog-proof", tmp_path / "trust"
+    assert polyc(root, "prove", partition, str(position), "--out", str(receipt)).code == 0
+    asked = ("receipt", "verify", str(receipt), "--policy", str(DataRoot(root).policy_file), "--trust", str(trust))
+    log = polyc(root, "witness", "vkey").out.decode()
+    witness = "witness.test/w+86045f86+BLV8E+TSYJ5AgmCjsepQSxRhFvZYsE+f9UNTNpOOeITJ"
+    trust.write_text(f"log {log}quorum none\n")
+    assert polyc(root, *asked).code == 0
+    trust.write_text(f"log {log}witness w {witness}\nquorum w\n")
+    said = polyc(root, *asked)
+    assert (said.code, "quorum" in said.err) == (3, True)
+    trust.write_text("quorum w\n")
+    said = polyc(root, *asked)
+    assert (said.code, f"{trust}:1" in said.err) == (1, True)
+
+
+def test_the_logs_own_key_is_no_witness(root: Path) -> None:
+    log = polyc(root, "witness", "vkey").out.decode().strip()
+    for wrong in (log, "nonsense", "w+00000000+AAAA"):
+        said = polyc(root, "verify", "--witness", wrong)
+        assert (said.code, said.out) == (1, b"")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("{", '{"origin": "polychrome.local/else",', 1),
+        lambda text: text.replace("polychrome.local/", "polychrome local/"),
+        lambda text: text.replace('"encryption"', '"surprise"'),
+        lambda text: text.replace('"none"', '"rot13"'),
+        lambda text: text.replace('"log_key": "', '"log_key": "zz'),
+        lambda text: text[:-3],
+        lambda _text: "",
+        lambda _text: "[]",
+        lambda _text: "\udcff",
+    ],
+)
+def test_a_policy_file_that_two_readers_could_take_for_two_is_none(root: Path, tmp_path: Path, change) -> None:
+    text = DataRoot(root).policy_file.read_text()
+    policy = tmp_path / "policy.json"
+    policy.write_text(change(text), errors="surrogateescape")
+    assert policy.read_bytes() != text.encode()
+    said = polyc(root, "verify", "--policy", str(policy))
+    assert (said.code, said.out) == (3, b"")
+    assert said.err == f"polyc: error: data_loss: {policy}: not a policy file\n"
 
 
 def test_prices_and_budgets_are_recorded(copy: Path) -> None:

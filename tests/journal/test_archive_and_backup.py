@@ -248,6 +248,42 @@ def test_an_older_copy_under_something_newer_is_refused_with_the_reason(root: Da
     assert not root.journal_file.exists()
 
 
+def test_a_backup_that_is_not_what_it_was_when_it_was_made_is_refused(root: DataRoot, log: Log, tmp_path: Path):
+    early, late = tmp_path / "early", tmp_path / "late"
+    backup(root, early)
+    say(root, log, "two")
+    backup(root, late)
+    shutil.rmtree(root.journal_file.parent)
+    statement = (late / "backup.json").read_text()
+    shutil.copyfile(early / "journal.sqlite", late / "journal.sqlite")  # an older copy under the newer statement
+    with pytest.raises(CorruptError) as refused:
+        restore(late, root)
+    assert (refused.value.kind, refused.value.place) == ("rollback", "checkpoint 10")
+    changes = ["{", statement[:-2] + ', "size": 9}', statement.replace("polychrome.local", "elsewhere"), '{"size": 9}']
+    changes += [statement.replace("/v1", "/v9"), statement.replace('"root": "', '"root": "zz')]
+    for changed in changes:
+        (late / "backup.json").write_text(changed)
+        with pytest.raises(CorruptError) as refused:
+            restore(late, root)
+        assert (refused.value.kind, refused.value.place) == ("backup", str(late / "backup.json"))
+    (late / "backup.json").unlink()
+    with pytest.raises(RefusedError):
+        restore(late, root)
+    assert not root.journal_file.exists()
+
+
+def test_a_backup_of_another_log_does_not_take_a_deployments_place(root: DataRoot, log: Log, tmp_path: Path):
+    other = DataRoot(tmp_path / "other")
+    boot.create_deployment(other, clock=log.clock, ids=log.ids)
+    backup(other, tmp_path / "backup")
+    size = say(root, log, "two")
+    root.journal_file.unlink()  # nothing here remembers; the policy file does
+    with pytest.raises(CorruptError):
+        restore(tmp_path / "backup", root)
+    assert size
+    assert not root.journal_file.exists()
+
+
 def test_a_backup_with_another_history_is_a_fork(root: DataRoot, log: Log, tmp_path: Path):
     made = backup(root, tmp_path / "backup")
     pin = Pin(size=made.size - 1, root=bytes(32), source="manifest 2", anchored=False)

@@ -151,11 +151,16 @@ def test_a_cosignature_binds_time_and_text_and_a_vkey_round_trips():
     "data",
     ["no signatures\n", "text\n\n", "text\n\n— name\n", "text\n\n— na+me AAAAAAA=\n", "text\n\n- name AAAAAAA=\n",
      "text\n\n— name AAAAAAA=", "te\txt\n\n— name AAAAAAA=\n", b"\xff\n\n\xe2\x80\x94 name AAAAAAA=\n",
-     "text\n\n— name AAAA\n", "text\n\n— name AAAAAAA\n", "x" * 70_000 + "\n\n— name AAAAAAA=\n"],
+     "text\n\n— name AAAA\n", "text\n\n— name AAAAAAA\n", "x" * 140_000 + "\n\n— name AAAAAAA=\n"],
 )  # fmt: skip
 def test_what_is_not_a_note_is_refused(data):
     with pytest.raises(CorruptError):
         note.parse_note(data, place="x")
+
+
+def test_sixteen_signatures_of_the_largest_kind_fit_in_a_note():
+    lines = "".join(f"— w{i} {note.encode64(bytes(5_000))}\n" for i in range(16))
+    assert len(note.parse_note(f"x\n\n{lines}", place="n").signatures) == 16
 
 
 def test_unknown_signatures_are_ignored_and_bad_ones_of_known_keys_reject():
@@ -170,3 +175,6 @@ def test_unknown_signatures_are_ignored_and_bad_ones_of_known_keys_reject():
         note.verify_note(note.Note(text="text\n", signatures=(bad, good)), [verifier], place="x")
     with pytest.raises(CorruptError):
         note.verify_note(note.Note(text="text\n", signatures=(stranger,)), [verifier], place="x")
+    with pytest.raises(CorruptError):  # "MUST verify the signature": also a second one of the same key
+        note.verify_note(note.Note(text="text\n", signatures=(good, bad)), [verifier], place="x")
+    assert note.verify_note(note.Note(text="text\n", signatures=(good, good)), [verifier], place="x") == [verifier]

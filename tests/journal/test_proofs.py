@@ -9,10 +9,12 @@ from starlette.testclient import TestClient
 
 from journal import keys, witnessing
 from journal.backup import check_not_behind
+from journal.lock import WriterLock
 from journal.receipt import check_payload, decode_receipt, verify_receipt
 from journal.trust_policy import parse_trust_policy
 from journal.verify import Pin, verify_file
-from journal.witness import Witness, create_app, encode_request
+from journal.witness import REQUEST_SIZE_BYTES_MAX, Witness, create_app, encode_request
+from journal.witness_serve import serve as serve_witness
 from polyc import merkle, note
 from polyc.dataroot import DataRoot
 from polyc.errors import CorruptError, RefusedError, UnavailableError
@@ -119,6 +121,75 @@ def test_consistency_proofs_join_any_two_checkpoints(log: Log, journal):
         journal.consistency_proof(5, journal.size() + 1)
 
 
+def test_a_rotated_log_key_seals_nothing_outside_its_time(log: Log, journal):
+    """A later key, stolen, that signs a short log anew; and an ended one that signs a longer one."""
+    new = new_signer(log.ids)
+    log.say(journal, "conv-a", "one")
+    size = journal.size()
+    root = log.author(journal, "root")
+    keys.add_key(root, public_key=new.public_key, role="log", from_index=size, to_index=size + 9, name="log")
+    journal._sealer._reload_log_signer = lambda: new
+    log.say(journal, "conv-a", "two")
+    keys.revoke_key(root, key_id=log.signers["log"].key_id, from_index=journal.size() + 1)
+    log.say(journal, "conv-a", "three", "four")
+    honest = journal.receipt("conv-a", 2)
+    assert verify_receipt(honest, policy=log.policy)
+    decoded = decode_receipt(honest, place="x")
+    parsed = note.parse_note(decoded.note, place="x")
+    root_line = parsed.text.splitlines()[2]
+    for claimed in (size, size + 10):
+        text = f"{ORIGIN}\n{claimed}\n{root_line}\n"
+        forged = str(note.Note(text=text, signatures=(note.sign(text, name=ORIGIN, signer=new),)))
+        with pytest.raises(CorruptError) as refused:
+            verify_receipt(honest.replace(decoded.note, forged), policy=log.policy)
+        assert refused.value.kind == "note_signature"
+
+
+def test_receipts_after_many_rotations_name_only_the_log_key_that_signed(log: Log, journal):
+    root = log.author(journal, "root")
+    for _ in range(12):
+        old, new = journal._sealer._log_signer.key_id, new_signer(log.ids)
+        size = journal.size()
+        keys.add_key(root, public_key=new.public_key, role="log", from_index=size, name="log")
+        keys.revoke_key(root, key_id=old, from_index=size + 2)
+        journal._sealer._reload_log_signer = lambda new=new: new
+        log.say(journal, "conv-a", "on it goes")
+    receipt = journal.receipt("conv-a", 12)
+    assert len(decode_receipt(receipt, place="x").evidence) == 2
+    assert verify_receipt(receipt, policy=log.policy).position == 12
+
+
+def test_a_receipt_under_a_trust_policy_needs_its_logs_and_its_quorum(log: Log, journal, tmp_path: Path):
+    witness, other = (witness_of(log, tmp_path / name, name=name) for name in ("w1", "w2"))
+    log.say(journal, "conv-a", "one")
+    with TestClient(create_app(witness), base_url="http://witness") as client:
+        witnessing.ask(journal, url="http://witness", witness=witness.verifier, client=client)
+    receipt = journal.receipt("conv-a", 1)
+    lines = [f"log {log_verifier(log)}", f"witness A {witness.verifier}", f"witness B {other.verifier}"]
+
+    def judged(*more: str, logs: str = lines[0]):
+        trust = parse_trust_policy("\n".join([logs, *lines[1:], *more]).encode(), place="trust")
+        return verify_receipt(receipt, policy=log.policy, trust=trust)
+
+    assert judged("group both any A B", "quorum both").witnesses == ("w1",)
+    assert judged("quorum none", logs="# any log").position == 1
+    stranger = note.Verifier(name=ORIGIN, kind=note.ED25519, public_key=log.signers["edge"].public_key)
+    for refused in (
+        lambda: judged("quorum B"),
+        lambda: judged("group both all A B", "quorum both"),
+        lambda: judged("quorum A", logs=f"log {stranger}"),
+    ):
+        with pytest.raises(CorruptError) as error:
+            refused()
+        assert error.value.kind == "quorum"
+
+
+def test_the_logs_own_signature_is_no_witness(log: Log, journal):
+    log.say(journal, "conv-a", "one")
+    proved = verify_receipt(journal.receipt("conv-a", 1), policy=log.policy, witnesses=[log_verifier(log)])
+    assert proved.witnesses == ()
+
+
 # -- witnesses
 
 
@@ -183,7 +254,7 @@ def test_a_witness_answers_as_the_specification_says(log: Log, journal, tmp_path
         names = [line.name for line in note.parse_note(served.text, place="x").signatures]
         assert names == [ORIGIN, "witness.test/w"]
         assert client.get(f"/{'0' * 64}/checkpoint").status_code == 404
-        assert client.post("/add-checkpoint", content=b"x" * 70_000).status_code == 413
+        assert client.post("/add-checkpoint", content=b"x" * (REQUEST_SIZE_BYTES_MAX + 1)).status_code == 413
 
 
 def test_a_witness_does_not_follow_a_fork_and_the_asker_hears_of_it(log: Log, journal, tmp_path: Path):
@@ -201,6 +272,40 @@ def test_a_witness_does_not_follow_a_fork_and_the_asker_hears_of_it(log: Log, jo
         with pytest.raises(CorruptError) as rollback:
             witnessing.ask(behind, url="http://witness", witness=witness.verifier, client=client)
         assert rollback.value.kind == "rollback"
+
+
+def test_a_witness_whose_record_is_damaged_signs_nothing(log: Log, journal, tmp_path: Path):
+    witness = witness_of(log, tmp_path / "w")
+    log.say(journal, "conv-a", "one")
+    request = encode_request(0, [], journal.checkpoint())
+    assert witness.add_checkpoint(request).status == 200
+    [record] = (tmp_path / "w").glob("*.checkpoint")
+    for content in (b"", b"\xff", record.read_bytes().replace(b"\n9\n", b"\n1\n")):
+        record.write_bytes(content)
+        with TestClient(create_app(witness)) as client:
+            answer = client.post("/add-checkpoint", content=request)
+        assert (answer.status_code, answer.text) == (500, "the witness's record is damaged\n")
+
+
+def test_one_process_serves_a_witness(log: Log, tmp_path: Path):
+    """Two with one folder could roll each other back: the old size is checked and replaced within one process."""
+    witness = witness_of(log, tmp_path / "w")
+    lock = WriterLock(tmp_path / "w" / "witness.lock")
+    with pytest.raises(UnavailableError) as refused:
+        serve_witness(witness, host="127.0.0.1", port=0)
+    assert "another process serves this witness" in refused.value.message
+    lock.release()
+
+
+def test_a_witness_that_is_asked_again_and_again_is_kept_once(log: Log, journal, tmp_path: Path):
+    witness = witness_of(log, tmp_path / "w")
+    log.say(journal, "conv-a", "one")
+    with TestClient(create_app(witness), base_url="http://witness") as client:
+        for _ in range(40):
+            log.clock.advance(seconds=1)
+            last = witnessing.ask(journal, url="http://witness", witness=witness.verifier, client=client)
+    signatures = note.parse_note(decode_receipt(journal.receipt("conv-a", 1), place="x").note, place="x").signatures
+    assert [str(line) for line in signatures[1:]] == [last.line]
 
 
 def test_of_two_requests_at_once_a_witness_never_rolls_back(log: Log, journal, tmp_path: Path):
@@ -249,15 +354,20 @@ def test_a_quorum_of_groups_is_judged_as_written(log: Log, tmp_path: Path):
     lines += [f"witness {name} {verifier} http://{name}" for name, verifier in witnesses.items()]
     policy = parse_trust_policy("\n".join([*lines, "group two 2 X1 X2 X3", "quorum two"]), place="p")
     one, two, three = witnesses.values()
-    assert policy.satisfied_by({one, three})
-    assert not policy.satisfied_by({two})
+    assert policy.satisfied_by({one, three, log_verifier(log)})
+    assert not policy.satisfied_by({two, log_verifier(log)})
+    assert not policy.satisfied_by({one, three})  # and none of the logs
     assert policy.urls["X2"] == "http://X2"
     assert parse_trust_policy("quorum none\n", place="p").satisfied_by(set())
+    opaque = b"# \xff\nwitness \xe9 " + str(one).encode() + b"\nquorum \xe9"
+    assert parse_trust_policy(opaque, place="p").satisfied_by({one})
+    with pytest.raises(RefusedError):
+        parse_trust_policy(b"log \xff+00000000+AAAA\nquorum none", place="p")
     for bad in [
         "", "quorum two", "quorum none\nquorum none", "witness none x", f"log {one}", f"witness a {log_verifier(log)}",
         f"witness a {one}\nwitness b {one}\nquorum a", f"witness a {one}\ngroup g 2 a\nquorum g",
         f"witness a {one}\ngroup g 0 a\nquorum g", f"witness a {one}\ngroup g any a\ngroup h any a\nquorum g",
-        "group g any b\nquorum g", "what is this", "quorum none\x07",
+        "group g any b\nquorum g", "what is this", "quorum none\x07", "quorum none\x7f", "quorum none\r",
     ]:  # fmt: skip
         with pytest.raises(RefusedError):
             parse_trust_policy(bad, place="p")

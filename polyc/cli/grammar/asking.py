@@ -100,6 +100,9 @@ def add_evidence(tree: Tree) -> None:
         default="V1",
         help="V1 digests, chains, tree, checkpoint; V1h and the signatures of markers, money, keys; V2 every signature",
     )
+    leaf.add_argument(
+        "--signatures", action="store_const", const="V2", dest="level", help="every signature: the same as --level V2"
+    )
     leaf.add_argument("--artifacts", action="store_true", help="recompute the published tables too and compare them")
     leaf.add_argument("--policy", metavar="FILE", help="a policy file kept elsewhere, instead of the data root's own")
     leaf.add_argument(

@@ -29,6 +29,7 @@ def add_copies(tree: Tree) -> None:
     leaf.add_argument(
         "--witness", metavar="VKEY", action="append", default=[], help="a witness to look for (repeatable)"
     )
+    leaf.add_argument("--trust", metavar="FILE", help="a C2SP trust policy: whose signatures it must bear")
     leaf = tree.command(
         "erase",
         commands.erase,
@@ -77,6 +78,17 @@ def add_keys(tree: Tree) -> None:
     keys = tree.group("keys", "which key holds which role from when to when")
     leaf = keys.command("list", commands.keys_list, "list every key that the log ever named", example="polyc keys list")
     add_form(leaf)
+    leaf = keys.command(
+        "add",
+        commands.keys_add,
+        "give a key that was made elsewhere a role",
+        example=f"polyc keys add harness {'4f' * 32} --name laptop",
+    )
+    leaf.add_argument("role", metavar="ROLE", choices=[role for role in ROLES if role != "root"], help="any but root")
+    leaf.add_argument("public_key", metavar="PUBLIC_KEY", help="the raw Ed25519 public key, 64 hex digits")
+    leaf.add_argument("--from-index", metavar="INDEX", type=int, help="where it begins (else at the log's present end)")
+    leaf.add_argument("--to-index", metavar="INDEX", type=int, help="where it ends (else nowhere)")
+    leaf.add_argument("--name", metavar="NAME", default="", help="a name for the list")
     leaf = keys.command(
         "rotate", commands.keys_rotate, "put a new key in a role's place", example="polyc keys rotate importer"
     )
