@@ -35,6 +35,10 @@ class Anomalies(msgspec.Struct):
             known.events += 1
             known.last_position, known.last_turn, known.last_at = position, turn, at
 
+    def has(self, kind: str) -> bool:
+        """Whether an event of this kind was noted."""
+        return any(key.startswith(f"{kind} ") for key in self.counts)
+
     def rows(self, partition: str, incarnation: str) -> list[Row]:
         """One row a kind and detail code, in their order."""
         return [

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from facts.anomalies import Anomalies
-from facts.budgets import Budgets
+from facts.budgets import STATUS, Budgets
 from facts.deployment import DeploymentFold
 from facts.events import ConversationOpened
 from facts.fold import Row
@@ -69,10 +69,17 @@ class Reserved(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: datetime | None
 
 
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """A payment's reservation: still open, or settled by it; it may name the account that pays."""
+
+    is_open: bool
+    names_payer: bool
+
+
 class _Conversation:
     """The judged part of one conversation; other events are passed over undecoded."""
 
-    __slots__ = ("_earlier", "_intake", "_judgement", "_partition", "_seen", "_trust", "_unnamed")
+    __slots__ = ("_anomalies", "_earlier", "_intake", "_judgement", "_partition", "_seen", "_trust", "_unnamed")
 
     def __init__(self, partition: str, trust: Trust) -> None:
         self._partition = partition
@@ -84,11 +91,12 @@ class _Conversation:
         self._judgement = Judgement.fresh(self._partition)
         self._seen = 0
         self._unnamed: list[Verdict] = []  # settled in turns that nobody was named for so far
+        self._anomalies = Anomalies()
         self._intake = Intake(
             self._partition,
             self._trust,
             standing=standing,
-            anomalies=Anomalies(),
+            anomalies=self._anomalies,
             handlers=self._HANDLERS,
             passing=True,
         )
@@ -97,6 +105,11 @@ class _Conversation:
     def position(self) -> int:
         """The position of the last record that was applied wholly; 0 before the first."""
         return self._intake.standing.position
+
+    @property
+    def has_erased(self) -> bool:
+        """Whether something that a payment may hang on was erased."""
+        return self._anomalies.has("erased")
 
     def apply_all(self, records: Iterable[Record]) -> None:
         """Take the next records; CorruptError for a poison event, those before it are applied."""
@@ -167,6 +180,7 @@ class Spending:
         self._faults: dict[str, CorruptError] = {}
         self._settled: dict[str, Settled] = {}  # by what settles once: the first in the log counts
         self._paid: dict[str, str] = {}  # reservation -> what settled once for it
+        self._erased: set[str] = set()  # conversations whose own word is no longer whole
 
     def next_position(self, partition: str) -> int:
         """From which position on the partition is new."""
@@ -189,6 +203,8 @@ class Spending:
         if conversation is None:
             conversation = self._conversations[partition] = _Conversation(partition, self._trust)
         self._apply(conversation, partition, records)
+        if conversation.has_erased:
+            self._erased.add(partition)
         for fact in conversation.news():
             known = self._settled.get(fact.nonce)
             if known is None or fact.index <= known.index:
@@ -227,19 +243,56 @@ class Spending:
         payer: str | None = None,
         since: datetime | None = None,
     ) -> list[Settled]:
-        """The settled payments that fit every given condition, in log order; `since` is a time of record."""
+        """The settled payments that fit every given condition, in log order; `since` is a time of record.
+
+        Those of which only a spend partition still tells, their conversation's content being erased, come first.
+        """
         self._vouch(self._conversations if partition is None else (partition,))
         payer = None if payer is None else canonical_account(payer)
         asset = None if asset is None else canonical_account(asset)
-        wanted = {"asset": asset, "network": network, "partition": partition, "persona": persona, "payer": payer}
+        wanted = {"asset": asset, "network": network, "partition": partition, "payer": payer}
         tests = [(name, value) for name, value in wanted.items() if value is not None]
         found = [
             fact
-            for fact in self._settled.values()
+            for fact in (*self._carried(), *self._settled.values())
             if (since is None or fact.recorded_at >= since)
             and all(getattr(fact, name) == value for name, value in tests)
+            and (persona is None or self._is_of(fact, persona))
         ]
         return sorted(found, key=lambda fact: fact.index)
+
+    def recorded(self, fact: Settled, *, subject: str) -> Recorded | None:
+        """What the spend partition of a persona or wallet says, too, of a payment; None when it says nothing."""
+        fold = self._reservations.get(spend_partition(subject))
+        if fold is None:
+            return None
+        registry = _registry_of(fold)
+        reservation_id = registry.settled.get(fact.nonce, fact.reservation_id or "")
+        row = registry.reservations.get(reservation_id)
+        if row is None or (row[STATUS] != "open" and fact.nonce not in registry.settled):
+            return None
+        return Recorded(is_open=row[STATUS] == "open", names_payer=row[-1] is not None)
+
+    def _is_of(self, fact: Settled, persona: str) -> bool:
+        """Whether a persona spent it; of whom no turn names (its start was erased), the spend partition tells."""
+        if fact.persona is not None:
+            return fact.persona == persona
+        fold = self._reservations.get(spend_partition(persona))
+        return fold is not None and fact.nonce in _registry_of(fold).settled
+
+    def _carried(self) -> Iterator[Settled]:
+        """Payments on record in a spend partition whose conversation can no longer tell of them: it was erased."""
+        carried: dict[str, Settled] = {}
+        for registry in self._registries() if self._erased else ():
+            for nonce, reservation_id in registry.settled.items():
+                fact = _carried_of(registry.reservations[reservation_id], nonce)
+                if nonce not in self._settled and fact.partition in self._erased:
+                    known = carried.get(nonce)
+                    carried[nonce] = fact if known is None or not known.payer else known
+        return iter(carried.values())
+
+    def _registries(self) -> Iterator[Budgets]:
+        return map(_registry_of, self._reservations.values())
 
     def reservations(
         self, *, persona: str | None = None, wallet: str | None = None, partition: str | None = None
@@ -263,9 +316,7 @@ class Spending:
     def _open_in(self, name: str) -> Iterator[Reserved]:
         fold = self._reservations.get(name)
         if fold is not None:
-            registry = fold.registry
-            assert isinstance(registry, Budgets), "spend partitions fold into reservations"
-            yield from map(_reservation_of, registry.open_reservations())
+            yield from map(_reservation_of, _registry_of(fold).open_reservations())
 
     def reserved(
         self, *, persona: str | None = None, wallet: str | None = None, partition: str | None = None
@@ -311,7 +362,33 @@ class Spending:
         except ReceiptError:
             return None
         self._vouch(self._conversations)
-        return self._settled.get(nonce_of(claim))
+        nonce = nonce_of(claim)
+        return self._settled.get(nonce) or next((fact for fact in self._carried() if fact.nonce == nonce), None)
+
+
+def _registry_of(fold: DeploymentFold) -> Budgets:
+    registry = fold.registry
+    assert isinstance(registry, Budgets), "spend partitions fold into reservations"
+    return registry
+
+
+def _carried_of(row: Row, nonce: str) -> Settled:
+    """The payment that a settled reservation tells of; its own place in the log is not known any more."""
+    _, _, _, at, reservation_id, conversation, _, amount, asset, network, _, _, reference, payer = row
+    return Settled(
+        partition=conversation,
+        turn="",
+        persona=None,
+        payer="" if payer is None else canonical_account(payer),
+        asset=canonical_account(asset),
+        network=network,
+        amount=int(amount),
+        reference=reference,
+        nonce=nonce,
+        index=-1,
+        recorded_at=at,
+        reservation_id=reservation_id,
+    )
 
 
 def _reservation_of(row: Row) -> Reserved:

@@ -26,7 +26,7 @@ from polyc.errors import ConflictError, CorruptError, IdempotencyConflictError, 
 from polyc.keyring import KEYS_PARTITION
 from polyc.limits import PARTITIONS_CACHED_MAX
 from polyc.signing import Signer
-from polyc.vocabulary import may_author
+from polyc.vocabulary import KEPT_PREFIXES, may_author
 
 
 class Sealer:
@@ -180,8 +180,8 @@ class Sealer:
 
     def _erasable(self, order: Erased) -> Erased:
         """The order, when there is what it names; RefusedError when there is no such thing."""
-        if order.partition in (KEYS_PARTITION, NOTICES_PARTITION):
-            raise RefusedError("keys and notices cannot be erased", code="failed_precondition")
+        if order.partition.startswith(KEPT_PREFIXES):
+            raise RefusedError("keys, notices, budgets and reservations cannot be erased", code="failed_precondition")
         part, incarnation = self.head(order.partition), bytes.fromhex(order.incarnation)
         position = part.position if part is not None and part.incarnation == incarnation else None
         if position is None:
@@ -263,7 +263,7 @@ class Sealer:
             raise ConflictError("the partition stands elsewhere", actual=part.position if part else 0)
         if part is not None:
             opener = keys.ring.get(part.opener)
-            if name == KEYS_PARTITION or opener is None or opener.role != role:
+            if name.startswith(KEPT_PREFIXES) or opener is None or opener.role != role:
                 raise RefusedError(
                     "only the role that opened a partition may start it afresh", code="permission_denied"
                 )

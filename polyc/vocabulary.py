@@ -102,6 +102,10 @@ PARTITION_ROLES: Final[tuple[tuple[str, frozenset[str]], ...]] = (
 )
 
 
+# Partitions whose events stay readable: without them keys, erasures and what was spent could not be judged any more.
+KEPT_PREFIXES: Final = ("sys-keys", "journal-notices", "budgets", "spend-")
+
+
 def may_author(role: str, *, code: int, partition: str) -> bool:
     """Whether a key of this role may append an event of this type to this partition.
 

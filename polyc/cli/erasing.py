@@ -9,13 +9,16 @@ from collections.abc import Iterable
 
 from artifacts.gc import collect
 from artifacts.store import DirectoryStore
+from control.carrying import carry
+from facts.payments import CONVERSATION_PREFIX
 from journal.erasure import erase
 from polyc.cli.console import note
-from polyc.cli.deployment import opened, root_of
+from polyc.cli.deployment import Deployment, opened, root_of
 from polyc.cli.projecting import project, projector_of
+from polyc.cli.spending import spending_of
 from polyc.entry import Record
 from polyc.errors import CorruptError, RefusedError
-from polyc.ids import check_partition
+from polyc.ids import IMPORTED_PREFIX, check_partition
 from projector.erasure import Erased, Found, needles_of, prove_gone, prove_gone_in_journal
 
 
@@ -34,6 +37,7 @@ def run(arguments: Namespace) -> int:
             needles = needles_of(generation, tables, partition=partition, position=position)
             if position is not None:
                 needles = said_here_alone(needles, deployment.journal.read(partition), position=position)
+        carry_spending(deployment, partition)
         author = deployment.author("control")
         erase(author, partition=partition, incarnation=head.incarnation, position=position, reason=arguments.reason)
         project(deployment)
@@ -47,6 +51,20 @@ def run(arguments: Namespace) -> int:
             found += prove_gone_in_journal(deployment.journal, needles, erased)
             tell_proof([place for place in found if place.partition in ("", partition)], needles)
     return 0
+
+
+def carry_spending(deployment: Deployment, partition: str) -> None:
+    """What the conversation spent stays counted: it goes on record beside it before its own words are gone."""
+    if not partition.startswith(CONVERSATION_PREFIX) or partition.startswith(IMPORTED_PREFIX):
+        return
+    context, spending = deployment.control().context, spending_of(deployment)
+    try:
+        carried = carry(context, spending, partition)
+    except CorruptError as poison:  # it may be what must go
+        note(f"polyc: warning: {poison.message}: only payments that are on record in spend-… go on counting")
+        return
+    if carried:
+        note(f"{carried} of its payments are on record in spend-… from now on, so that budgets go on counting them")
 
 
 def said_here_alone(needles: list[bytes], records: Iterable[Record], *, position: int) -> list[bytes]:

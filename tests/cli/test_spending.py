@@ -11,10 +11,14 @@ from journal import boot
 from journal.port import SignedRecords
 from journal.store import SqliteJournal
 from journal.vouched import read_vouched
+from polyc.appending import Draft
+from polyc.cli.deployment import opened
+from polyc.cli.spending import spending_of
 from polyc.clock import SystemClock
 from polyc.dataroot import DataRoot
 from polyc.errors import CorruptError
 from polyc.ids import SystemIds
+from polyc.vocabulary import BY_CODE, BY_KIND
 from tests.cli.appending import append, issued_now, trust_receipts
 from tests.cli.runner import polyc
 from tests.facts.journal import Journal
@@ -76,6 +80,60 @@ def test_exactly_one_subject_is_asked_for(root: Path, arguments: tuple[str, ...]
     assert exit_.value.code == 2
 
 
+def kinds(root: Path, partition: str) -> list[str]:
+    with boot.open_embedded(DataRoot(root), clock=SystemClock(), ids=SystemIds()) as journal:
+        return [BY_CODE[record.event_type].kind for record in journal.read(partition)]
+
+
+@pytest.mark.parametrize("kind", [None, "turn_start", "dispatch_intent", "payment_required", "payment_receipt"])
+def test_an_erasure_gives_no_budget_room_again(root: Path, kind: str | None) -> None:
+    which = () if kind is None else (str(kinds(root, "conv-a").index(kind) + 1),)
+    for _ in range(2):  # the second time there is nothing left to put on record
+        said = polyc(root, "erase", "conv-a", *which)
+        assert said.code == 0, said.err
+        assert spent(root, "--persona", "ada") == [("10000", "500", 1)]
+        assert spent(root, "--wallet", PAYER) == [("10000", "500", 1)]
+        assert spent(root, "--conversation", "conv-a") == [("10000", "0", 1)]
+    assert kinds(root, "spend-ada") == ["spend_reserved", "spend_reserved", "spend_released"]
+
+
+def test_a_receipt_of_an_erased_payment_settles_no_other_one(root: Path) -> None:
+    receipt = jws(claims(issuedAt=issued_now()))
+    assert polyc(root, "erase", "conv-a").code == 0
+    with opened(DataRoot(root)) as deployment:
+        spending = spending_of(deployment)
+        before = spending.settled_before("jws", receipt, index=deployment.journal.size())
+    assert before is not None
+    assert before.partition == "conv-a"
+
+
+def test_a_poison_event_does_not_keep_its_conversation_from_being_erased(root: Path) -> None:
+    with opened(DataRoot(root)) as deployment:
+        poison = Draft(BY_KIND["approval_decided"].code, b'{"type":"approval_decided"}')
+        deployment.author("control").append("conv-a", [poison])
+    said = polyc(root, "erase", "conv-a")
+    assert said.code == 0, said.err
+    assert "warning: conv-a@" in said.err
+    assert spent(root, "--conversation", "conv-a") == []
+
+
+def test_an_erased_conversation_that_spent_nothing_leaves_nothing(root: Path) -> None:
+    for _ in range(2):
+        assert polyc(root, "erase", "conv-forged").code == 0
+    assert spent(root, "--conversation", "conv-forged") == []
+
+
+@pytest.mark.parametrize("partition", ["spend-ada", "budgets", "sys-keys"])
+def test_what_was_spent_and_what_may_be_is_not_erased(root: Path, partition: str) -> None:
+    budget = ("budget", "set", "--persona", "ada", "--asset", "usdc", "--network", NETWORK, "--amount", "1")
+    assert polyc(root, "persona", "create", "ada").code == 0
+    assert polyc(root, *budget).code == 0
+    before = kinds(root, partition)
+    said = polyc(root, "erase", partition)
+    assert (said.code, "cannot be erased" in said.err) == (1, True), said.err
+    assert kinds(root, partition) == before
+
+
 class Forging:
     """A reader that gives the entries of one type other signatures, as somebody with the disk could."""
 
@@ -104,8 +162,6 @@ class Forging:
 def test_what_money_hangs_on_is_read_with_its_authors_signature_only(
     root: Path, event: type[e.Event], *, is_looked_at: bool
 ) -> None:
-    from polyc.vocabulary import BY_KIND
-
     code = BY_KIND[str(event.__struct_config__.tag)].code
     with boot.open_embedded(DataRoot(root), clock=SystemClock(), ids=SystemIds()) as journal:
         keys = journal.keyring()

@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from facts import events as e
-from facts.payments import Spending, settled_total, spend_partition, totals, window_start
+from facts.payments import Recorded, Spending, settled_total, spend_partition, totals, window_start
 from tests.facts.journal import NOON, Journal, anomalies, at, column
 from tests.facts.payment import (
     ISSUED_AT,
@@ -21,6 +21,7 @@ from tests.facts.payment import (
     paid,
     paying,
     requested,
+    signer,
     trust,
 )
 
@@ -278,3 +279,89 @@ def test_a_receipt_is_known_to_have_settled_elsewhere_before_it_is_recorded():
     assert spending.settled_before("jws", jws(claims(transaction="0xaa01")), index=500).partition == "conv-a"
     assert spending.settled_before("jws", jws(claims(transaction="0xAA02")), index=500) is None
     assert spending.settled_before("jws", jws(key=STRANGER), index=500) is None
+
+
+# -- what was erased
+
+
+def erased(journal, *positions):
+    """The journal's records without the payloads of these positions (of none: of all)."""
+    gone = positions or [record.position for record in journal.records]
+    return [structs.replace(r, payload=None) if r.position in gone else r for r in journal.records]
+
+
+def reservation(*, subject="ada", payer=PAYER, settled="0xAA01", conversation="conv-a"):
+    journal = Journal(spend_partition(subject)).add(
+        e.SpendReserved(
+            id="1", reservation_id="r1", conversation_id=conversation, tool_call_id="x", amount_base_units="10000",
+            asset="usdc", network=NETWORK, payer=payer,
+        ),
+        by="control",
+    )  # fmt: skip
+    if settled:
+        end = e.SpendReleased(id="2", reservation_id="r1", outcome="settled", network=NETWORK, transaction=settled)
+        journal.add(end, by="control")
+    return journal.records
+
+
+def spent(*runs, judged_by=None, **subject):
+    spending = Spending(judged_by or trust())
+    for records in runs:
+        spending.take(records)
+    return spending.spent(asset="usdc", network=NETWORK, **subject)
+
+
+@pytest.mark.parametrize("subject", [{"persona": "ada"}, {"wallet": PAYER}, {"partition": "conv-a"}])
+def test_a_payment_counts_once_whether_its_conversation_was_erased_or_not(subject):
+    journal = paid(paying(reservation_id="r1"), jws())
+    for conversation in (
+        journal.records,
+        erased(journal),
+        erased(journal, 2, 3),
+        erased(journal, len(journal.records)),
+    ):
+        for runs in ((conversation, reservation()), (reservation(), conversation)):
+            assert spent(*runs, **subject) == 10_000
+    assert spent(erased(journal), reservation(settled=None), **subject) == 10_000  # still open: reserved
+    assert spent(erased(journal), **subject) == 0  # the sibling: without the record beside it nothing is known
+    assert spent(erased(journal), reservation(), persona="eve") == 0
+
+
+def test_a_settled_reservation_is_no_second_opinion_on_a_conversation_that_stands():
+    journal = paid(paying(reservation_id="r1"), jws())
+    elsewhere = trust(signer(key=STRANGER))  # by whom the receipt is a forgery
+    assert spent(journal.records, reservation(), judged_by=elsewhere, persona="ada") == 0
+    assert spent(erased(journal), reservation(conversation="conv-b"), persona="ada") == 0
+
+
+def test_the_record_that_names_the_payer_is_the_one_that_counts():
+    journal = paid(paying(reservation_id="r1"), jws())
+    silent, named = reservation(payer=None), reservation(subject=PAYER)
+    for runs in ((silent, named), (named, silent)):
+        assert spent(erased(journal), *runs, wallet=PAYER) == 10_000
+        assert spent(erased(journal), *runs, persona="ada") == 10_000
+    assert spent(erased(journal), silent, wallet=PAYER) == 0
+
+
+def test_what_is_on_record_of_a_payment_is_told_per_subject():
+    journal = paid(paying(reservation_id="r1"), jws())
+    spending = Spending(trust())
+    spending.take(journal.records)
+    [fact] = spending.payments()
+    assert spending.recorded(fact, subject="ada") is None
+    spending.take(reservation(settled=None, payer=None))
+    assert spending.recorded(fact, subject="ada") == Recorded(is_open=True, names_payer=False)
+    assert spending.recorded(structs.replace(fact, reservation_id=None), subject="ada") is None
+    spending = Spending(trust())
+    spending.take(reservation())
+    assert spending.recorded(fact, subject="ada") == Recorded(is_open=False, names_payer=True)
+    assert spending.recorded(structs.replace(fact, nonce="other"), subject="ada") is None
+
+
+def test_a_receipt_of_an_erased_payment_is_known():
+    journal = paid(paying(reservation_id="r1"), jws())
+    spending = Spending(trust())
+    spending.take([*erased(journal), *reservation()])
+    known = spending.settled_before("jws", jws(), index=99)
+    assert (known.partition, known.amount, known.reference) == ("conv-a", 10_000, "0xAA01")
+    assert spending.settled_before("jws", jws(claims(transaction="0xAA02")), index=99) is None

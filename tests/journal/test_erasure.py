@@ -9,7 +9,9 @@ import pytest
 from journal import erasure
 from journal.database import open_reader, rows
 from journal.verify import verify_file
+from polyc.appending import Draft
 from polyc.errors import RefusedError
+from polyc.vocabulary import BY_KIND
 from tests.journal.forger import Forger
 from tests.journal.log import Log
 
@@ -97,6 +99,7 @@ def test_what_is_said_behind_the_order_stays_also_in_the_same_commit(log: Log, j
 
 def test_what_does_not_exist_or_must_stay_is_not_erased(log: Log, journal):
     log.say(journal, "conv-a", "one")
+    log.author(journal, "control").append("spend-ada", [Draft(BY_KIND["spend_reserved"].code, b"{}")])
     size = journal.size()
     control = log.author(journal, "control")
     incarnation = journal.head("conv-a").incarnation
@@ -105,6 +108,7 @@ def test_what_does_not_exist_or_must_stay_is_not_erased(log: Log, journal):
         ("conv-a", bytes(16), 1),
         ("conv-b", incarnation, 1),
         ("sys-keys", journal.head("sys-keys").incarnation, 1),
+        ("spend-ada", journal.head("spend-ada").incarnation, 1),
     ]:
         with pytest.raises(RefusedError):
             erasure.erase(control, partition=partition, incarnation=found, position=position)
