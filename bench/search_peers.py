@@ -9,7 +9,8 @@ synchronised into `data` by `agentsview sync`, telemetry off; without it only we
 warm       one question at a time, a pause between two, 20 results with snippets; median and 95th percentile
 cold       `polyc search` as a new process asking the running edge; `grep -rl` over the corpus
 fresh      from the acknowledgement of an appended turn to the first answer that holds it
-scope      200 000 chunks, a scope of 1 000 of them, in process
+scope      200 000 chunks in 10 000 conversations, a scope of 1 000 of either, in process; the first two questions match
+           every chunk of it alike, the third tells one in twenty from the others
 """
 
 import http.client
@@ -23,6 +24,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -207,12 +209,17 @@ def scope(chunks: int = 200_000, wanted: int = 1_000) -> None:
         store = DirectoryStore(Path(folder))
         generation = GenerationRef(generation_id="g", packs=SearchBuild(store).rebuild(changes), as_of=1)
         engine = SearchEngine(store, cursor_secret=b"only for this bench, never kept")
-        names = frozenset(f"conv-{number:06}" for number in range(0, chunks // per, chunks // wanted))
-        access = Access(realm="participant", partitions=names)
-        for query in ("froze", "depot migration"):
-            request = SearchRequest(text=query, mode="lexical")
-            found = times_ms(lambda request=request: engine.search(request, access=access, generation=generation))
-            print(f"scope {chunks} chunks, {len(names) * per} of them admitted, {query!r}: {told(found)}", flush=True)
+        for conversations in (wanted // per, wanted):
+            admitted = range(0, chunks // per, chunks // per // conversations)
+            access = Access(realm="participant", partitions=frozenset(f"conv-{number:06}" for number in admitted))
+            for query in ("froze", "depot migration", "shift 7"):
+                request = SearchRequest(text=query, mode="lexical")
+                ask = partial(engine.search, request, access=access, generation=generation)
+                print(
+                    f"scope {conversations} conversations, {len(admitted) * per} of {chunks} chunks, {query!r}: "
+                    f"{ask().matching_chunks} match, {told(times_ms(ask))}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":

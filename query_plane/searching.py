@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from typing import Final
 
 from artifacts.reader import Reader
@@ -19,7 +20,7 @@ from polyc.appending import Author, JournalPort
 from polyc.clock import Clock, SystemClock
 from polyc.dataroot import DataRoot
 from polyc.errors import PolycError, RefusedError
-from polyc.grants import Grant, bearer_of
+from polyc.grants import Grant, Realm, bearer_of
 from polyc.ids import IdSource
 from polyc.limits import BODY_SIZE_BYTES_MAX, QUERIES_PER_SUBJECT_MAX, QUERY_QUEUE_MAX
 from polyc.published import EdgeTrust
@@ -42,6 +43,7 @@ from search.query.wire import Asked, decode_body, format_time
 SEARCH: Final = "/polychrome.search.v1.SearchService/Search"
 _GENERATIONS_MAX: Final = 64  # cursors live as long as their generation is among the last so many, and pinned
 _POLL_S: Final = 0.02
+_ACCESSES_MAX: Final = 32  # that are remembered, as many as the engine remembers scopes
 
 
 class SearchCore:
@@ -120,8 +122,7 @@ class SearchCore:
         if asked.request.cursor is not None:
             wanted = peek_generation(asked.request.cursor)
             generation = self._seen.get(wanted, generation)  # another one: the engine refuses by name
-        partitions = None if snapshot.partitions is None else frozenset(snapshot.partitions)
-        access = Access(realm=grant.realm, partitions=partitions)
+        access = access_of(grant.realm, snapshot.partitions)
 
         def run() -> SearchAnswer:
             return self._engine.search(
@@ -157,6 +158,12 @@ class SearchCore:
                 self._seen.popitem(last=False)
             self._engine.keep({pack for each in self._seen.values() for pack in each.packs})
         return self._seen[found.generation_id]
+
+
+@lru_cache(maxsize=_ACCESSES_MAX)
+def access_of(realm: Realm, partitions: tuple[str, ...] | None) -> Access:
+    """The access of a grant: made once, because it has a name to work out and a thousand conversations to put in it."""
+    return Access(realm=realm, partitions=None if partitions is None else frozenset(partitions))
 
 
 def engine_of(root: DataRoot, *, clock: Clock | None = None) -> SearchEngine:

@@ -294,6 +294,8 @@ class _Run:
 
     def confirmed(self, match: Match, chunk: Chunk) -> Match:
         """The match with what its own text scores, which is what it was ordered by."""
+        if match.is_own:
+            return match
         assert self._lane is not None, "a match comes from the lane"
         scored = self._lane.scored(match, chunk)
         if scored.score != match.scored.score:

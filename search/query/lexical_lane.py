@@ -12,10 +12,12 @@ text of every row that is shown is scored too (`scored`), and where it contradic
 with runs of one row (`careful`). Nothing here depends on rows outside the scope but the work done.
 """
 
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from heapq import heappop, heappush, heapreplace
+from heapq import heapify, heappop, heappush, heapreplace
 from itertools import count
+from operator import neg
 from typing import Any, Final, NamedTuple
 
 import tantivy
@@ -27,9 +29,11 @@ from search.query.units import Unit, proposal_query
 
 _FIRST_BATCH_MIN: Final = 32  # the engine proposes so many almost as fast as one
 _FIRST_BATCH_MAX: Final = 256
-_GROWTH: Final = 4
+_FIRST_LISTED: Final = 1024  # under conditions: asking twice meets them twice, which costs more than a longer list
+_GROWTH: Final = 16  # the same reason
 _LISTED_MIN: Final = 512  # fewer rows are listed faster than asked for twice
 _PORTION: Final = 64
+_LONG_MIN: Final = 4 * _PORTION  # a portion is longer only when all of it is scored alike
 _SLACK: Final = 1.0001  # the engine computes in 32 bits
 _NO_TIME: Final = 1 << 62  # what has no time comes last
 
@@ -55,6 +59,7 @@ class Match(NamedTuple):
     ident: int
     spot: Spot
     scored: Scored
+    is_own: bool  # scored from its own text, not from that of another row of its run
 
     @property
     def score(self) -> float:
@@ -92,7 +97,7 @@ class LexicalLane:
                 heapreplace(waiting, (*run.key, next(numbers), run))
                 continue
             yield run.take()
-            if run.members:
+            if run:
                 heapreplace(waiting, (*run.key, next(numbers), run))
             else:
                 heappop(waiting)
@@ -129,93 +134,124 @@ class _Stream:
         self._careful = careful
         self._factor = _factor(unit, clauses) * _SLACK
         self._weight_max = max(unit.weights)
-        self._batch = batch
+        self._batch = max(batch, _FIRST_LISTED) if unit.conditions else batch
         self._seen: set[int] = set()
         self._hits: list[tuple[float, Any]] = []
         self._query = proposal_query(unit, clauses)
         if self._query is not None:
-            result = unit.index.searcher.search(self._query, batch, count=True)
+            result = unit.index.searcher.search(self._query, self._batch, count=True)
             self.total = int(result.count)
             self._hits = result.hits
             self.bound = self._bound_of(self._hits[0]) if self._hits else -1.0
 
     def propose(self) -> "Iterable[_Run]":
         """The next portion, as runs."""
-        if not self._hits:
-            self._batch = max(self._batch * _GROWTH, min(self.total, _LISTED_MIN))
-            hits = self.unit.index.searcher.search(self._query, self._batch, count=False).hits
-            self._hits = [hit for hit in hits if hit[1].doc not in self._seen]
+        while not self._hits or (not self._seen and self._hits[0][0] == self._hits[-1][0] and self._has_more):
+            self._ask_on()  # of what is scored alike all is needed to know the best of it
         size = min(_PORTION, len(self._hits))
-        while size < len(self._hits) and self._hits[size][0] == self._hits[size - 1][0]:
-            size += 1  # of what is scored alike all is needed to know the best of it
+        size = bisect_right(self._hits, -self._hits[size - 1][0], lo=size, key=_minus_score)
         portion, self._hits = self._hits[:size], self._hits[size:]
-        rows = [address.doc for _, address in portion]
-        has_more = self._batch < self.total
-        if has_more:
-            self._seen.update(rows)
+        if self._has_more:
+            self._seen.update([address.doc for _, address in portion])
         last = self._hits[0] if self._hits else portion[-1]
-        self.bound = self._bound_of(last) if self._hits or has_more else -1.0
-        return self._runs(portion, rows)
+        self.bound = self._bound_of(last) if self._hits or self._has_more else -1.0
+        return self._runs(portion)
+
+    @property
+    def _has_more(self) -> bool:
+        """Whether the engine was not asked for all of them yet."""
+        return self._batch < self.total
+
+    def _ask_on(self) -> None:
+        """Have more candidates."""
+        self._batch = max(self._batch * _GROWTH, min(self.total, _LISTED_MIN))
+        hits = self.unit.index.searcher.search(self._query, self._batch, count=False).hits
+        self._hits = [hit for hit in hits if hit[1].doc not in self._seen] if self._seen else hits
 
     def _bound_of(self, hit: tuple[float, Any]) -> float:
         return hit[0] * self._factor * self._weight_max
 
-    def scored(self, row: int, digest: int, *, body_count: int, stem_count: int) -> Scored:
-        """The score of a row, before its kind's weight."""
+    def scored(self, row: int, digest: int, *, body_count: int, stem_count: int) -> tuple[Scored, bool]:
+        """The score of a row, before its kind's weight, and whether it was taken from this row's own text."""
         known = self._scorer.known.get(digest)
-        if known is None:
-            text = self.unit.scoped.pack.chunk(self.unit.name, row).words_text
-            known = self._scorer.score(text, body_count=body_count, stem_count=stem_count)
-            self._scorer.known[digest] = known
-        return known
+        if known is not None:
+            return known, False
+        text = self.unit.scoped.pack.chunk(self.unit.name, row).words_text
+        known = self._scorer.score(text, body_count=body_count, stem_count=stem_count)
+        self._scorer.known[digest] = known
+        return known, True
 
-    def _runs(self, hits: Sequence[tuple[float, Any]], rows: Sequence[int]) -> "Iterable[_Run]":
-        """The rows that the engine scored alike, of one kind and equal lengths, together."""
+    def members(self, addresses: Sequence[Any]) -> "list[_Member]":
+        """Rows with all that is asked of them before their texts."""
+        times, *more = self.columns(_OF_MEMBERS, addresses)
+        return list(zip(_ages(times), *more, [address.doc for address in addresses], strict=True))
+
+    def columns(self, fields: Sequence[str], addresses: Sequence[Any]) -> "list[list[Any]]":
+        """Each field's values of the rows."""
         searcher = self.unit.index.searcher
+        return [searcher.fast_field_values(field, addresses) for field in fields]
+
+    def _runs(self, hits: Sequence[tuple[float, Any]]) -> "Iterable[_Run]":
+        """The rows that the engine scored alike, of one kind and equal lengths, together."""
         addresses = [address for _, address in hits]
-        kinds, bodies, stems, times, *more = (searcher.fast_field_values(field, addresses) for field in _COLUMNS)
-        members = list(zip(map(_minus, times), *more, rows, strict=True))
-        own = rows if self._careful else [0] * len(rows)
-        alike = list(zip([score for score, _ in hits], kinds, bodies, stems, own, strict=True))
-        runs: defaultdict[_Alike, list[_Member]] = defaultdict(list)
-        if alike.count(alike[0]) == len(alike):
-            runs[alike[0]] = members
+        kinds, bodies, stems = self.columns(_ALIKE, addresses)
+        own = [address.doc for address in addresses] if self._careful else [0] * len(addresses)
+        numbers = [[score for score, _ in hits], kinds, bodies, stems, own]
+        is_long = len(addresses) > _LONG_MIN
+        rows = addresses if is_long else self.members(addresses)
+        runs: defaultdict[_Alike, list[Any]] = defaultdict(list)
+        if all(values.count(values[0]) == len(values) for values in numbers):
+            runs[next(zip(*numbers, strict=True))] = rows
         else:
-            for key, member in zip(alike, members, strict=True):
-                runs[key].append(member)
-        return [
-            _Run(self, rows, bound=score * self._factor, kind=kind, body_count=body_count, stem_count=stem_count or 0)
-            for (score, kind, body_count, stem_count, _), rows in runs.items()
-        ]
+            for key, row in zip(zip(*numbers, strict=True), rows, strict=True):
+                runs[key].append(row)
+        return [_Run(self, rows, key, is_read=not is_long, bound=key[0] * self._factor) for key, rows in runs.items()]
 
 
-# What is read of a row before its text; outputs have no stems. The last ones, with the row, are a member of a run.
-_COLUMNS: Final = ("kind", "body_count", "stem_count", "time", "ident", "digest", "partition", "position")
+_ALIKE: Final = ("kind", "body_count", "stem_count")  # outputs have no stems
+_OF_MEMBERS: Final = ("time", "ident", "digest", "partition", "position")
 _Alike = tuple[float, int, int, int | None, int]  # the engine's score, kind, lengths; the row of a run of one
 _Member = tuple[int, int, int, int, int, int]  # minus time, ident, digest, partition's ordinal, position, row
 
 
 class _Run:
-    """Rows that have one score, which is known when it is settled."""
+    """Rows that have one score, which is known when it is settled.
 
-    def __init__(
-        self, stream: _Stream, members: list[_Member], *, bound: float, kind: int, body_count: int, stem_count: int
-    ) -> None:
-        self._kind = kind
-        self._weight = stream.unit.weights[kind]
+    Thousands of rows can be alike, of which an answer shows twenty: a long run knows its rows' ages alone and reads
+    the rest of them a slice at a time, the newest first.
+    """
+
+    def __init__(self, stream: _Stream, rows: list[Any], alike: "_Alike", *, is_read: bool, bound: float) -> None:
+        _, self._kind, self._body_count, stem_count, _ = alike
+        self._stem_count = stem_count or 0
+        self._weight = stream.unit.weights[self._kind]
         self.key = (-bound * self._weight, 0, 0, 0)  # not settled: before all that could be equal
-        self.members = members
         self._stream = stream
-        self._counts = {"body_count": body_count, "stem_count": stem_count}
+        self._members: list[_Member] = rows if is_read else []  # a heap when settled
+        self._unread: list[Any] = [] if is_read else rows  # addresses; their ages and their order when settled
+        self._ages: list[int] = []
+        self._order: list[int] = []  # places of those not read yet, the newest last
         self._scored: Scored | None = None
+        self._own: int | None = None  # the row whose own text was scored
+
+    def __bool__(self) -> bool:
+        """Whether rows are left."""
+        return bool(self._members)
 
     def settle(self) -> bool:
-        """Score it, unless that was done."""
+        """Score it, unless that was done: from its best member's text, which is the likeliest to be shown."""
         if self._scored is not None:
             return False
-        _, _, digest, _, _, row = self.members[0]
-        self._scored = self._stream.scored(row, digest, **self._counts)
-        self.members.sort(reverse=True)
+        if self._unread:
+            self._ages = _ages(self._stream.columns(("time",), self._unread)[0])
+            self._order = sorted(range(len(self._ages)), key=self._ages.__getitem__, reverse=True)
+            self._read_on()
+        heapify(self._members)
+        _, _, digest, _, _, row = self._members[0]
+        self._scored, is_own = self._stream.scored(
+            row, digest, body_count=self._body_count, stem_count=self._stem_count
+        )
+        self._own = row if is_own else None
         self._place()
         return True
 
@@ -223,16 +259,27 @@ class _Run:
         """Its best member, which leaves it."""
         assert self._scored is not None, "it is settled"
         minus_score, unit = self.key[0], self._stream.unit
-        minus_time, ident, _, ordinal, position, row = self.members.pop()
-        if self.members:
+        minus_time, ident, _, ordinal, position, row = heappop(self._members)
+        if not self._members and self._order:
+            self._read_on()
+        if self._members:
             self._place()
         partition = unit.scoped.pack.entries[ordinal].partition
         spot = Spot(unit.place, unit.name, row, partition, position, self._kind, minus_time, ident)
-        return Match(minus_score, minus_time, ident, spot, self._scored)
+        return Match(minus_score, minus_time, ident, spot, self._scored, row == self._own)
+
+    def _read_on(self) -> None:
+        """Read the next slice: what is equally old is told apart by what is read, so none of it is left for later."""
+        order, ages = self._order, self._ages
+        place = order[max(0, len(order) - _PORTION)]
+        first = bisect_left(order, -ages[place], key=lambda each: -ages[each])
+        self._members = self._stream.members([self._unread[each] for each in order[first:]])
+        heapify(self._members)
+        del order[first:]
 
     def _place(self) -> None:
         assert self._scored is not None, "it is settled"
-        minus_time, ident, *_ = self.members[-1]
+        minus_time, ident, *_ = self._members[0]
         self.key = (-self._scored.score * self._weight, 1, minus_time, ident)
 
 
@@ -258,6 +305,14 @@ def newest_spots(units: Sequence[Unit], limit: int) -> tuple[list[Spot], int]:
         found += spots(unit, [address for _, address in result.hits])
     found.sort(key=lambda spot: (spot.minus_time, spot.ident))
     return found[:limit], total
+
+
+def _minus_score(hit: tuple[float, Any]) -> float:
+    return -hit[0]
+
+
+def _ages(times: Sequence[Any]) -> list[int]:
+    return list(map(_minus, times) if None in times else map(neg, times))  # a third of the time
 
 
 def _minus(time: int | None) -> int:

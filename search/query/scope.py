@@ -8,7 +8,7 @@ An empty scope, like a scope of unknown partitions, has no rows; it never means 
 import hashlib
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from polyc.limits import SEARCH_SCOPE_WORDS_MAX
@@ -23,16 +23,14 @@ class Access:
 
     realm: Literal["participant", "fleet"]
     partitions: frozenset[str] | None
+    digest: str = field(init=False)  # a name for the policy: cursors bind it, caches are keyed by it
 
     def __post_init__(self) -> None:
         """A participant's scope is always a set."""
         assert self.realm == "fleet" or self.partitions is not None, "a participant's grant names its partitions"
-
-    @property
-    def digest(self) -> str:
-        """A name for the policy: cursors bind it, caches are keyed by it."""
         names = ["*"] if self.partitions is None else sorted(self.partitions)
-        return hashlib.sha256("\x1f".join([self.realm, *names]).encode()).hexdigest()[:32]
+        digest = hashlib.sha256("\x1f".join([self.realm, *names]).encode()).hexdigest()[:32]
+        object.__setattr__(self, "digest", digest)
 
 
 class ScopedPack:

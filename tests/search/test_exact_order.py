@@ -1,12 +1,15 @@
 """The order of answers is BM25 over the scope, exactly, whatever the engine proposes and however packs are cut."""
 
+from datetime import timedelta
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from search.build.chunker import texts_of
 from search.query import SearchRequest
 from search.query.engine import CoincidenceError
-from tests.search.archive import Archive, access, call, change, message, result, said
+from tests.search.archive import START, Archive, access, call, change, message, result, said
 from tests.search.oracle import naive_search
 
 WORDS = [
@@ -95,6 +98,47 @@ def test_many_chunks_of_one_score_come_newest_first_whatever_their_texts():
         :200
     ]
     assert answer.matching_chunks == 300
+
+
+def alike_by_the_thousand() -> list:
+    """1,200 chunks of one score; forty are equally old, and every tenth has no time."""
+
+    def when(position: int) -> dict:
+        return {"occurred_at": None if position % 10 == 0 else START + timedelta(minutes=position % 30)}
+
+    names = [f"conv-{number:03}" for number in range(12)]
+    return [change(name, messages=[message(name, at, "froze", **when(at)) for at in range(1, 101)]) for name in names]
+
+
+@pytest.mark.parametrize("scope", [None, [f"conv-{number:03}" for number in range(11)]])
+def test_of_thousands_that_are_alike_each_page_has_the_newest_that_are_left(scope):
+    changes = [each for each in alike_by_the_thousand() if scope is None or each.partition in scope]
+    archive = Archive().tick(*alike_by_the_thousand())
+    chunks = [chunk for one in changes for chunk, _ in texts_of(one.rows)]
+    chunks.sort(key=lambda chunk: (-(chunk.occurred_at_us or -(1 << 62)), chunk.chunk_id))
+    found, cursor = [], None
+    for _ in range(4):
+        answer = archive.search(
+            "froze", scope=scope, mode="lexical", events=True, limit=200, verbose=True, cursor=cursor
+        )
+        found += [hit.chunk_id for hit in answer.results]
+        cursor = answer.next_cursor
+    assert found == [chunk.chunk_id for chunk in chunks[:800]]
+    assert answer.matching_chunks == len(chunks)
+
+
+def test_a_scope_of_many_conversations_is_answered_like_one_of_few():
+    said_by = [said(f"conv-{number:04}", f"froze {'again ' * (number % 7)}") for number in range(1200)]
+    scope = [one.partition for one in said_by if int(one.partition[-4:]) % 7 != 3]
+    alone, crowded = (
+        Archive().tick(*changes) for changes in ([one for one in said_by if one.partition in scope], said_by)
+    )
+    assert len(scope) > 1000
+    for text in ("froze", "again froze"):
+        answers = [each.search(text, scope=scope, mode="lexical", limit=50) for each in (alone, crowded)]
+        assert answers[0].matching_chunks == len(scope)
+        assert answers[0].results == answers[1].results
+    assert crowded.search("froze", mode="lexical").matching_chunks == 1200
 
 
 def test_the_oracle_notices_another_order():
