@@ -14,10 +14,10 @@ from journal.database import open_reader, row, rows
 from journal.findings import Fault, Pin
 from journal.opening import log_keys
 from journal.tree import LEVELS_MAX, TileNodes
-from polyc import note
+from polyc import merkle, note
 from polyc.errors import CorruptError
 from polyc.keyring import KEYS_PARTITION, KeyRing
-from polyc.merkle import HASH_SIZE_BYTES, TILE_HEIGHT, TILE_WIDTH, Frontier
+from polyc.merkle import TILE_HEIGHT, TILE_WIDTH, Frontier
 from polyc.signing import verify
 
 
@@ -155,16 +155,16 @@ class _TreeCheck:
         walk = _TreeWalk(self._connection, size=end, outcome=self._outcome)
         for stop in sorted({*notes, *(pin.size for pin in self._pins if pin.size <= self._size), end}):
             # 2.
-            walk.advance(stop)
-            root = walk.frontier.root()
+            frontier = walk.frontier_at(max(stop, 0))  # a size below 0 is a lie that its note is held against
+            root = frontier.root()
             if stop in notes:
                 # 3. to 5.
-                self._check_checkpoint(stop, notes[stop], walk.frontier, root)
+                self._check_checkpoint(stop, notes[stop], frontier, root)
             # 6.
             for pin in self._pins:
                 if pin.size == stop:
                     self._check_pin(pin, root)
-        self._outcome.root = walk.frontier.root().hex()
+        self._outcome.root = root.hex()
 
     def _check_ends(self, checkpointed: Container[int]) -> int:
         """Where the entries end: at the latest checkpoint's size, unless something was cut off."""
@@ -236,14 +236,15 @@ class _TreeCheck:
 class _TreeWalk:
     """Grows the tree from the leaves of the lowest tiles and compares what they give with the tiles above.
 
+    Each lowest tile is hashed once and whole; the edge at a size between two tiles is put together from its subtrees.
     That the leaves are the entries' is each partition's check (journal/partition_check.py).
     """
 
     def __init__(self, connection: apsw.Connection, *, size: int, outcome: TreeOutcome) -> None:
-        self.frontier = Frontier()
         self._nodes = TileNodes(connection)
         self._outcome = outcome
-        self._tile: tuple[int, bytes] = (-1, b"")
+        self._tiles = Frontier()  # its leaves are the roots of the lowest tiles
+        self._subtrees: tuple[int, list[list[bytes]]] = (-1, [])  # of the tile under way, by height
         self._above: list[list[bytes]] = [[] for _ in range(LEVELS_MAX)]  # of the tile under way at each level
         self._stored = {(level, n) for level, n in rows(connection, "SELECT level, n FROM tile")}
         for n in range(size >> TILE_HEIGHT):
@@ -253,28 +254,38 @@ class _TreeWalk:
             if not covers:
                 outcome.faults.append(Fault(kind="tile", place=f"tile {level}/{n}", detail="covers no entries"))
 
-    def advance(self, to_size: int) -> None:
-        frontier = self.frontier
-        while frontier.size < to_size:
-            n, start = divmod(frontier.size, TILE_WIDTH)
-            end = min(TILE_WIDTH, to_size - n * TILE_WIDTH)
-            if self._tile[0] != n:
-                self._tile = (n, self._nodes.tile(0, n))
-            tile = self._tile[1]
-            if len(tile) < end * HASH_SIZE_BYTES:
-                raise CorruptError(
-                    "entry is missing", place=f"index {n * TILE_WIDTH + len(tile) // HASH_SIZE_BYTES}", kind="gap"
-                )
-            borders = range(start * HASH_SIZE_BYTES, end * HASH_SIZE_BYTES, HASH_SIZE_BYTES)
-            for height, node in frontier.extend([tile[at : at + HASH_SIZE_BYTES] for at in borders]):
-                self._take(height // TILE_HEIGHT, node)
+    def frontier_at(self, size: int) -> Frontier:
+        """The right edge of the tree of the first `size` entries, which are no fewer than those of the last call."""
+        n, width = divmod(size, TILE_WIDTH)
+        while self._tiles.size < n:
+            root = self._subtrees_of(self._tiles.size, TILE_WIDTH)[TILE_HEIGHT][0]
+            completed = self._tiles.extend([root])
+            self._take(1, root)
+            for height, node in completed:
+                self._take(1 + height // TILE_HEIGHT, node)
+        nodes, at = list(self._tiles.nodes), 0
+        subtrees = self._subtrees_of(n, width) if width else []
+        for height in reversed(range(width.bit_length())):
+            if width >> height & 1:
+                nodes.append(subtrees[height][at >> height])
+                at += 1 << height
+        return Frontier(size, nodes)
+
+    def _subtrees_of(self, n: int, width: int) -> list[list[bytes]]:
+        """The complete subtrees of a lowest tile, by height; CorruptError when it has less than `width` leaves."""
+        if self._subtrees[0] != n:
+            self._subtrees = (n, merkle.subtrees(self._nodes.tile(0, n)))
+        count = len(self._subtrees[1][0])
+        if count < width:
+            raise CorruptError("entry is missing", place=f"index {n * TILE_WIDTH + count}", kind="gap")
+        return self._subtrees[1]
 
     def _take(self, level: int, node: bytes) -> None:
         """A subtree is complete whose hash stands in a tile of this level."""
         above = self._above[level]
         above.append(node)
         if len(above) == TILE_WIDTH:
-            n = (self.frontier.size >> (TILE_HEIGHT * (level + 1))) - 1
+            n = (self._tiles.size >> (TILE_HEIGHT * level)) - 1
             if self._check_is_there(level, n) and self._nodes.tile(level, n) != b"".join(above):
                 self._outcome.faults.append(Fault(kind="tile", place=f"tile {level}/{n}", detail="was changed"))
             above.clear()

@@ -83,6 +83,21 @@ class Frontier:
         return root
 
 
+def subtrees(leaves: bytes) -> list[list[bytes]]:
+    """The hashes of all complete subtrees over leaf hashes that are given in one piece, by height, leaves first.
+
+    >>> [len(level) for level in subtrees(b"".join(leaf_hash(bytes([i])) for i in range(7)))]
+    [7, 3, 1]
+    """
+    sha256 = _sha256
+    level = [leaves[at : at + HASH_SIZE_BYTES] for at in range(0, len(leaves), HASH_SIZE_BYTES)]
+    levels = [level]
+    while len(level) > 1:  # the last one of an odd number has no partner
+        level = [sha256(b"\x01" + a + b).digest() for a, b in zip(level[::2], level[1::2], strict=False)]
+        levels.append(level)
+    return levels
+
+
 def root_of(leaves: Iterable[bytes]) -> bytes:
     """The root over these leaf hashes.
 
