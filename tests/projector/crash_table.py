@@ -1,7 +1,7 @@
 """Ends a process before each of its file operations in turn: `python -m tests.projector.crash_table WORK FOLDER`.
 
-One process per operation, forked from a clean one: it publishes, compacts, rebuilds, purges or collects in a copy of
-a store and is ended, without any chance to tidy up, before the n-th file is opened for writing, linked, renamed,
+One process per operation, forked from a clean one: it publishes, merges, compacts, rebuilds, purges or collects in a
+copy of a store and is ended, without any chance to tidy up, before the n-th file is opened for writing, linked, renamed,
 removed, or a folder made. What it leaves must read as before or as after, and the next run must end where one run
 without a crash ends. Prints how many operations there were.
 """
@@ -15,6 +15,7 @@ from pathlib import Path
 
 from artifacts.gc import collect
 from artifacts.store import DirectoryStore
+from polyc.limits import DELTA_FAN_IN
 from projector.erasure import prove_gone
 from tests.projector.test_erasure import erased
 from tests.support.archive import Archive, contents, texts
@@ -25,12 +26,15 @@ SECRET = "what was said to be forgotten"
 OPERATIONS = {"os.link", "os.rename", "os.remove", "os.rmdir", "os.mkdir"}
 
 
-def prepared(folder: Path) -> Archive:
-    """Two generations, and something to publish."""
+def prepared(folder: Path, *, deltas: int = 0) -> Archive:
+    """Two generations, more for each delta, and something to publish."""
     archive = Archive(folder / "store")
     for text, other in (("one", SECRET), ("two", "harmless")):
         archive.converse("conv-a", text)
         archive.converse("conv-b", other)
+        archive.projector.run_once()
+    for number in range(deltas):
+        archive.converse("conv-b", f"more {number}")
         archive.projector.run_once()
     archive.converse("conv-a", "three")
     return archive
@@ -44,6 +48,12 @@ def compact(archive: Archive, store: DirectoryStore) -> None:
     projector = archive.new_projector("p", store=store)
     projector.run_once()
     projector.compact()
+
+
+def merge(archive: Archive, store: DirectoryStore) -> None:
+    projector = archive.new_projector("p", store=store)
+    projector.run_once()
+    assert projector.maintain(), "there is something to merge"
 
 
 def rebuild(archive: Archive, store: DirectoryStore) -> None:
@@ -61,6 +71,7 @@ def gather(archive: Archive, store: DirectoryStore) -> None:
 
 WORK: dict[str, Callable[[Archive, DirectoryStore], None]] = {
     "publish": publish,
+    "merge": merge,
     "compact": compact,
     "rebuild": rebuild,
     "purge": publish,
@@ -115,7 +126,7 @@ def check(work: str, archive: Archive, store: DirectoryStore) -> None:
 def main() -> int:
     """Crash before each operation of one kind of work."""
     work, folder = sys.argv[1], Path(sys.argv[2])
-    archive = prepared(folder)
+    archive = prepared(folder, deltas=DELTA_FAN_IN - 2 if work == "merge" else 0)
     if work == "purge":
         archive.journal.erase("conv-b", 1)
         archive.journal.say("conv-b", erased("conv-b"))

@@ -8,7 +8,7 @@ import pytest
 from tests.projector import crash_table
 
 
-@pytest.mark.parametrize(("work", "operations_min"), [("publish", 8), ("purge", 10), ("rebuild", 8)])
+@pytest.mark.parametrize(("work", "operations_min"), [("publish", 8), ("merge", 15), ("purge", 10), ("rebuild", 8)])
 def test_a_process_that_ends_anywhere_leaves_old_or_new_and_nothing_half(work: str, operations_min: int, tmp_path):
     command = [sys.executable, "-W", "error", "-m", "tests.projector.crash_table", work, str(tmp_path)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
