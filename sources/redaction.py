@@ -2,7 +2,8 @@ r"""Redaction where an event is made (ruling 18): the journal never forgets, so 
 
 The policy is `polychrome-secrets/1`; its version is a digest of all its patterns. Struck are credentials
 (`[redacted:KIND]`), e-mail addresses (`[redacted:email]`) and the folder of a person's home (`/home/NAME/x`,
-`/Users/NAME/x`, `C:\Users\NAME\x` become `~/x`, `~\x`). What was struck is counted by kind, never kept.
+`/Users/NAME/x`, `C:\Users\NAME\x` become `~/x`, `~\x`) where a path begins, and under what such folders are mounted
+at; `/srv/app/home/page.html` is no home. What was struck is counted by kind, never kept.
 
 Every payload of every event passes here, whatever provider made it. Most contain no literal of any rule and leave as
 they came; in the others every text is rewritten, also the texts inside of `arguments` (JSON in JSON). Names that join
@@ -32,6 +33,14 @@ _EMAIL: Final = re.compile(
 _HOME: Final = re.compile(rb"""(?:/home|/Users)/[^/\\\s"'<>|:;,()\[\]{}*?$]{1,64}(?=[/\\\s"'<>|:;,()\[\]{}]|$)""")
 _HOME_WINDOWS: Final = re.compile(rb"""[A-Za-z]:(\\{1,8})Users\\{1,8}[^/\\"<>|:*?]{1,64}(?=[\\"])""")
 _HOME_LITERALS: Final = (b"/home/", b"/Users/")
+_SEGMENT: Final = re.compile(rb"[\w.@~+%-]{1,255}\Z")
+_RELATIVE: Final = re.compile(rb"""(?:^|[\s"'(,=:;<>`|])(?!-)[\w.@~+%-]{2,255}\Z""")
+_WEB: Final = re.compile(rb"https?://[^/\s]{1,255}\Z")
+_MOUNTED: Final = re.compile(  # what homes stand under, and machines whose path begins behind their name
+    rb"(?:(?:(?<![\w.~/-])|(?<=\\[nrt]))/(?:var|usr|export|data|host|rootfs|private/var|System/Volumes/Data"
+    rb"|(?:mnt|media|run/media|Volumes)(?:/[^/\s\\]{1,64}){1,3})|[a-z][a-z0-9+.-]{1,30}://[^/\s\\]{1,255})\Z"
+)
+_LOOK_BEHIND_BYTES: Final = 512
 _GIVEAWAYS: Final = re2.compile(
     "|".join(
         [*(re.escape(literal) for rule in SECRETS for literal in rule.literals), r"@[A-Za-z0-9-]+\.[A-Za-z]"]
@@ -51,7 +60,9 @@ def policy_version() -> str:
     digest = hashlib.sha256()
     for rule in SECRETS:
         digest.update(f"{rule.name}\x1f{rule.literals}\x1f{rule.pattern.pattern}\x1f{rule.pattern.flags}\x1e".encode())
-    digest.update(_EMAIL.pattern.encode() + _HOME.pattern + _HOME_WINDOWS.pattern)
+    digest.update(_EMAIL.pattern.encode())
+    for pattern in (_HOME, _HOME_WINDOWS, _SEGMENT, _RELATIVE, _WEB, _MOUNTED):
+        digest.update(pattern.pattern)
     return digest.hexdigest()[:16]
 
 
@@ -80,6 +91,19 @@ def _suspects(payloads: list[bytes], whole: bytes) -> Iterator[int]:
             return
 
 
+def _begins_path(payload: bytes, at: int) -> bool:
+    r"""Whether the slash at this place begins a path, or goes on from where homes are mounted.
+
+    Letters alone before it say little: it may be an option (`-I/home/kim`), an escape (`\n/home/kim`), a colour.
+    """
+    before = payload[max(0, at - _LOOK_BEHIND_BYTES) : at]
+    if _WEB.search(before) is not None:
+        return False
+    segment = _SEGMENT.search(before)
+    is_inside = segment is not None and before[: segment.start()].endswith(b"/")
+    return _MOUNTED.search(before) is not None or not (is_inside or _RELATIVE.search(before))
+
+
 class Redactor:
     """Rewrites payloads by the policy and counts what it struck, by kind."""
 
@@ -105,10 +129,13 @@ class Redactor:
         return whole.split(_SEPARATOR)
 
     def _clean_homes(self, payload: bytes, pattern: re.Pattern[bytes]) -> bytes:
-        payload, count = pattern.subn(b"~", payload)
-        if count:
-            self.struck["home"] += count
-        return payload
+        def struck(found: re.Match[bytes]) -> bytes:
+            if pattern is _HOME and not _begins_path(payload, found.start()):
+                return found[0]
+            self.struck["home"] += 1
+            return b"~"
+
+        return pattern.sub(struck, payload)
 
     def _clean_texts(self, payload: bytes) -> bytes:
         before = self.struck.total()
