@@ -12,7 +12,7 @@ from polyc.appending import Author
 from polyc.clock import Clock
 from polyc.dataroot import DataRoot
 from polyc.ids import IdSource, uuid7
-from polyc.signing import Signer, load_signer
+from polyc.signing import KeyFile, SignerSource
 
 if TYPE_CHECKING:
     from control.statements import Statements  # loads an HTTP client, which only a Control that serves needs
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 class ControlContext:
     """One Control.
 
-    `control` signs markers and records, `harness` what harnesses say, `edge` what gateways say, `grant_signer` grants
-    and the list of revocations alone. `statements` and `redaction` are there in a Control that serves.
+    `control` signs markers and records, `harness` what harnesses say, `edge` what gateways say, `grant_key` grants and
+    the list of revocations alone; each with the key that its role's file holds at that moment. `statements` and
+    `redaction` are there in a Control that serves.
     `acted_by` is the credential id of the session on whose word this request acts.
     """
 
@@ -33,7 +34,7 @@ class ControlContext:
     control: Author
     harness: Author
     edge: Author
-    grant_signer: Signer
+    grant_key: SignerSource
     published: Path
     clock: Clock
     ids: IdSource
@@ -49,7 +50,7 @@ class ControlContext:
         policy = root.policy()
 
         def author(role: str) -> Author:
-            return Author(journal, load_signer(root.keys / f"{role}.pem"), clock=clock, ids=ids)
+            return Author(journal, KeyFile(root.keys / f"{role}.pem"), clock=clock, ids=ids)
 
         return cls(
             root=root,
@@ -62,7 +63,7 @@ class ControlContext:
             control=author("control"),
             harness=author("harness"),
             edge=author("edge"),
-            grant_signer=load_signer(root.keys / "grant.pem"),
+            grant_key=KeyFile(root.keys / "grant.pem"),
             published=root.published,
             clock=clock,
             ids=ids,

@@ -140,7 +140,7 @@ def _mint(
     )
     record_credential(context, event)
     return NewGrant(
-        token=grants.mint(grant, signer=context.grant_signer),
+        token=grants.mint(grant, signer=context.grant_key.current),
         credential_id=grant.credential_id,
         expires_at_ms=grant.expires_at_s * 1000,
     )

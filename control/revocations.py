@@ -37,7 +37,7 @@ def publish(context: ControlContext) -> None:
         listed = current(context, after_sequence=0 if there is None else there.sequence)
         if there is not None and there.size >= listed.size and there.issued_at_s == listed.issued_at_s:
             return
-        published.write_revocations(context.published, listed, signer=context.grant_signer)
+        published.write_revocations(context.published, listed, signer=context.grant_key.current)
 
 
 def beat(context: ControlContext, *, stop: threading.Event) -> None:

@@ -18,7 +18,7 @@ from polyc.errors import ConflictError
 from polyc.ids import UUID7_CHANCE_SIZE_BYTES, IdSource, check_partition, uuid7_bytes, uuid7_of
 from polyc.limits import EVENTS_PER_APPEND_MAX, PAYLOAD_SIZE_BYTES_MAX
 from polyc.payloads import NONCE_SIZE_BYTES, PayloadKey, PayloadKeys
-from polyc.signing import Signer
+from polyc.signing import Signer, SignerSource
 
 ANY_RETRIES_MAX: Final = 64  # each retry lost a race to somebody's progress; more means a livelock worth telling
 
@@ -162,12 +162,17 @@ class Author:
     for no head between two appends. Where another one came in between, the journal refuses, and the head is asked for.
     """
 
-    def __init__(self, port: JournalPort, signer: Signer, *, clock: Clock, ids: IdSource) -> None:
+    def __init__(self, port: JournalPort, signer: SignerSource, *, clock: Clock, ids: IdSource) -> None:
         self.port = port
-        self.signer = signer
+        self._source = signer
         self._clock = clock
         self._ids = ids
         self._left: Head | None = None
+
+    @property
+    def signer(self) -> Signer:
+        """The key that it signs with now."""
+        return self._source.current
 
     def append(
         self,

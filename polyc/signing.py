@@ -9,8 +9,9 @@ signer has. Key files are `cryptography`'s.
 """
 
 import hashlib
+from contextlib import suppress
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import (
@@ -37,6 +38,14 @@ def key_id_of(public_key: bytes) -> bytes:
     return hashlib.sha256(KEY_DOMAIN + public_key).digest()[:KEY_ID_SIZE_BYTES]
 
 
+class SignerSource(Protocol):
+    """Whoever can say which key to sign with now."""
+
+    @property
+    def current(self) -> "Signer":
+        """The key to sign the next thing with."""
+
+
 class Signer:
     """A private key that can sign and tell its public half, and nothing else."""
 
@@ -50,6 +59,11 @@ class Signer:
 
     def __repr__(self) -> str:
         return f"Signer(key_id={self.key_id.hex()})"
+
+    @property
+    def current(self) -> "Signer":
+        """Itself: a key that was handed over stays the one."""
+        return self
 
     def sign(self, preimage: bytes) -> bytes:
         """64 bytes of Ed25519 (RFC 8032) over the preimage."""
@@ -93,6 +107,37 @@ def load_signer(path: Path) -> Signer:
     if not isinstance(private, Ed25519PrivateKey):
         raise RefusedError(f"key file {path.name} is not an Ed25519 key", code="failed_precondition")
     return Signer(private)
+
+
+class KeyFile:
+    """The key of a role's file as it stands: a rotation replaces the file, and the next signature is the new key's.
+
+    So a running service needs no restart: the new key acts from the rotation on, the old one while they overlap.
+    """
+
+    __slots__ = ("_path", "_seen", "_signer")
+
+    def __init__(self, path: Path) -> None:
+        """Load it; refused when there is none, or when others can read it."""
+        self._path = path
+        self._seen = self._state()
+        self._signer = load_signer(path)
+
+    @property
+    def current(self) -> Signer:
+        """The key; what was loaded last while the file is away, or is no key that may be used."""
+        seen = self._state()
+        if seen != self._seen:
+            with suppress(RefusedError):
+                self._signer, self._seen = load_signer(self._path), seen
+        return self._signer
+
+    def _state(self) -> tuple[int, int]:
+        try:
+            found = self._path.stat()
+        except FileNotFoundError:
+            return (0, 0)
+        return (found.st_ino, found.st_mtime_ns)
 
 
 def load_or_create_signer(path: Path, ids: IdSource) -> Signer:

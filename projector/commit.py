@@ -12,7 +12,7 @@ from artifacts.newest import newest_number
 from artifacts.store import Store
 from polyc.clock import Clock
 from polyc.errors import CorruptError, UnavailableError
-from polyc.signing import Signer
+from polyc.signing import SignerSource
 
 
 class LostRaceError(UnavailableError):
@@ -42,10 +42,10 @@ def following(current: SignedManifest, **changes: Any) -> Manifest:
     return msgspec.structs.replace(body, generation=current.body.generation + 1, parent=current.sha256)
 
 
-def commit(store: Store, body: Manifest, *, signer: Signer, clock: Clock) -> Manifest:
+def commit(store: Store, body: Manifest, *, signer: SignerSource, clock: Clock) -> Manifest:
     """Sign and publish; LostRaceError when the number is taken (what was written stays unnamed)."""
     body = msgspec.structs.replace(body, created_at_us=clock.now_us())
-    if not store.create(generation_name(body.generation), sign_manifest(body, signer)):
+    if not store.create(generation_name(body.generation), sign_manifest(body, signer.current)):
         raise LostRaceError("another projector published first")
     store.hint(CURRENT, str(body.generation).encode())
     return body

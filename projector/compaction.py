@@ -16,7 +16,7 @@ from artifacts.reader import Generation, Reader
 from artifacts.store import Store
 from polyc.clock import Clock
 from polyc.errors import UnavailableError
-from polyc.signing import Signer
+from polyc.signing import SignerSource
 from projector.changes import Change
 from projector.commit import LostRaceError, commit, following, store_failures, write_base
 from projector.merging import PackSlices, merge
@@ -40,7 +40,7 @@ class Compactor:
         store: Store,
         artifacts: Reader,
         *,
-        signer: Signer,
+        signer: SignerSource,
         clock: Clock,
         specs: Sequence[TableSpec],
         layout: LayoutParameters,

@@ -21,7 +21,7 @@ from journal.port import JournalReader, PartitionHead
 from polyc.clock import Clock
 from polyc.errors import UnavailableError
 from polyc.ids import IdSource
-from polyc.signing import Signer
+from polyc.signing import SignerSource
 from projector.commit import LostRaceError, commit, following, store_failures, write_base
 from projector.compaction import Compactor
 from projector.frontier import Cut, covered_by, take_cut
@@ -59,7 +59,7 @@ class Projector:
         reader: JournalReader,
         store: Store,
         *,
-        signer: Signer,
+        signer: SignerSource,
         clock: Clock,
         ids: IdSource,
         meaning: Meaning | None = None,

@@ -18,7 +18,7 @@ from polyc.dataroot import DataRoot
 from polyc.ids import IdSource
 from polyc.limits import ADMISSION_SIZE_BYTES_MAX, QUERIES_PER_SUBJECT_MAX, QUERY_QUEUE_MAX
 from polyc.published import EdgeTrust
-from polyc.signing import load_signer
+from polyc.signing import KeyFile
 from query_plane.admission import Admission, Admitter
 from query_plane.admitter_pool import AdmitterPool
 from query_plane.audit import AuditLog
@@ -96,7 +96,7 @@ async def open_core(
 def _open_audit(root: DataRoot, *, journal: JournalPort, clock: Clock, ids: IdSource) -> AuditLog:
     folder = root.path / "edge"
     name = edge_id(folder, ids=ids)
-    author = Author(journal, load_signer(root.keys / "query.pem"), clock=clock, ids=ids)
+    author = Author(journal, KeyFile(root.keys / "query.pem"), clock=clock, ids=ids)
     return AuditLog(author, Ledger(folder, ids=ids), edge_id=name, clock=clock, ids=ids)
 
 

@@ -24,7 +24,7 @@ from polyc.grants import Grant, Realm, bearer_of
 from polyc.ids import IdSource
 from polyc.limits import BODY_SIZE_BYTES_MAX, QUERIES_PER_SUBJECT_MAX, QUERY_QUEUE_MAX
 from polyc.published import EdgeTrust
-from polyc.signing import load_signer
+from polyc.signing import KeyFile
 from query_plane import plain
 from query_plane.admission import Admission, Admitter, Snapshot
 from query_plane.asgi import Receive, Scope, Send, headers_of, send_whole
@@ -186,7 +186,7 @@ async def open_search(
     trust, reader_trust = (EdgeTrust(root.published, policy, clock=clock) for _ in range(2))
     folder = root.path / "edge"
     name = edge_id(folder, ids=ids)
-    author = Author(journal, load_signer(root.keys / "query.pem"), clock=clock, ids=ids)
+    author = Author(journal, KeyFile(root.keys / "query.pem"), clock=clock, ids=ids)
     audit = AuditLog(author, Ledger(folder, ids=ids), edge_id=name, clock=clock, ids=ids)
     keys = lambda: reader_trust.bundle().keys  # noqa: E731 a reader asks for the ring when it meets a manifest
     reader = Reader(DirectoryStore(root.artifacts), keys=keys, clock=clock, ids=ids, origin=policy.origin)

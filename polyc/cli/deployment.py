@@ -19,7 +19,7 @@ from polyc.clock import Clock, SystemClock
 from polyc.dataroot import DataRoot, default_data_root
 from polyc.ids import IdSource, SystemIds
 from polyc.payloads import PayloadKey
-from polyc.signing import load_signer
+from polyc.signing import KeyFile
 from polyc.vocabulary import Role
 
 
@@ -59,7 +59,7 @@ class Deployment:
 
     def author(self, role: Role) -> Author:
         """Who appends with the key of this role."""
-        return Author(self.journal, load_signer(self.root.keys / f"{role}.pem"), clock=self.clock, ids=self.ids)
+        return Author(self.journal, KeyFile(self.root.keys / f"{role}.pem"), clock=self.clock, ids=self.ids)
 
     def control(self) -> LocalControl:
         """Control's own acts, in this process."""

@@ -62,7 +62,6 @@ def rotate(arguments: Namespace) -> int:
         boot.publish_keys(deployment.root, deployment.journal)
     note(f"{rotation.role}: {rotation.new_key_id} acts from index {rotation.new_from:,}")
     note(f"{rotation.role}: {rotation.old_key_id} ends at index {rotation.old_ends_at:,}")
-    note("polyc: hint: restart running services, so that they sign with the new key")
     return 0
 
 
@@ -74,5 +73,5 @@ def revoke(arguments: Namespace) -> int:
         revoke_key(deployment.author("root"), key_id=key_id, from_index=from_index, reason=arguments.reason)
         boot.publish_keys(deployment.root, deployment.journal)
     note(f"{arguments.key_id} acts no more from index {from_index:,} on")
-    note("polyc: hint: polyc project folds what that changes; a running service that signs with it must be restarted")
+    note("polyc: hint: polyc project folds what that changes; polyc keys rotate gives who signed with it another key")
     return 0

@@ -13,7 +13,7 @@ from journal.store import SqliteJournal
 from polyc.cli.console import note, progress
 from polyc.cli.deployment import Deployment, opened, root_of
 from polyc.dataroot import DataRoot
-from polyc.signing import load_signer
+from polyc.signing import KeyFile
 from projector.meaning import Meaning, meaning_of_facts
 from projector.publish import Projector, Published
 from projector.workers import Workers
@@ -32,7 +32,7 @@ def projector_of(deployment: Deployment) -> Projector:
     return Projector(
         deployment.journal,
         DirectoryStore(deployment.root.artifacts),
-        signer=load_signer(deployment.root.keys / "projector.pem"),
+        signer=KeyFile(deployment.root.keys / "projector.pem"),
         clock=deployment.clock,
         ids=deployment.ids,
         meaning=meaning_in(deployment.root.path),

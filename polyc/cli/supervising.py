@@ -27,6 +27,7 @@ from polyc.limits import RESTART_WINDOW_S, RESTARTS_MAX, START_DEADLINE_S, STOP_
 
 LOOPBACK: Final = "127.0.0.1"
 POLL_S: Final = 0.05
+SOCKETS: Final = ("journal", "audit", "line")  # of the journal's process; the last is the edge's
 
 
 @dataclass(slots=True)
@@ -68,7 +69,7 @@ def children_of(root: DataRoot, *, port: int) -> list[Child]:
     """The four processes in the order of their start."""
     base = [sys.executable, "-m", "polyc.cli.main", "--data-root", str(root.path), "serve"]
     return [
-        Child("journal", [*base, "journal"], lambda: answers_unix(root, "journal") and answers_unix(root, "audit")),
+        Child("journal", [*base, "journal"], lambda: all(answers_unix(root, name) for name in SOCKETS)),
         Child("projector", [*base, "projector"], lambda: True),
         Child("control", [*base, "control", "--port", str(port)], lambda: answers_tcp(port)),
         Child("query", [*base, "query", "--port", str(port + 1)], lambda: answers_tcp(port + 1)),

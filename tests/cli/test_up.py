@@ -113,24 +113,38 @@ def test_commands_work_beside_the_server(running: Running) -> None:
     assert json.loads(polyc(running.root, "status", "--json").out)["generation"] >= 1
 
 
+def test_every_key_is_rotated_under_the_running_services(running: Running) -> None:
+    """The old ones end one entry later: whoever had not taken up the new key would be refused from then on."""
+    for role in ("control", "grant", "harness", "edge", "importer", "query", "projector", "log"):
+        said = polyc(running.root, "keys", "rotate", role, "--overlap", "1")
+        assert said.code == 0, said.err
+    states = [row["state"] for row in polyc(running.root, "keys", "list", "--format", "json").rows]
+    assert states.count("ended") >= 7
+    test_a_session_mints_a_grant_that_the_edge_accepts(running)
+    test_what_an_agent_writes_becomes_a_row_while_it_serves(running)
+    assert polyc(running.root, "verify", "--signatures").code == 0
+
+
 def test_what_an_agent_writes_becomes_a_row_while_it_serves(running: Running) -> None:
     history = next(
         path for path in sorted(running.home.rglob("*.jsonl")) if b"Cents that went missing" in path.read_bytes()
     )
     records = [json.loads(line) for line in history.read_text().splitlines()]
     answer = next(record for record in reversed(records) if record["type"] == "assistant")
+    number, question = len(records), f"Is the price list right after {len(records)}?"
     frame = {key: value for key, value in answer.items() if key not in ("message", "requestId")}
     prompt = {
         **frame,
         "type": "user",
-        "uuid": "live-1",
-        "message": {"role": "user", "content": "Is the price list right now?"},
+        "uuid": f"live-{number}",
+        "message": {"role": "user", "content": question},
     }
-    said = {**answer["message"], "id": "msg_live", "content": [{"type": "text", "text": "It is."}]}
-    reply = {**frame, "uuid": "live-2", "parentUuid": "live-1", "requestId": "req_live", "message": said}
+    said = {**answer["message"], "id": f"msg_{number}", "content": [{"type": "text", "text": "It is."}]}
+    reply = {**frame, "uuid": f"reply-{number}", "parentUuid": f"live-{number}", "requestId": f"req_{number}"}
+    reply["message"] = said
     with history.open("a") as file:
         file.writelines(json.dumps(record) + "\n" for record in (prompt, reply))
-    sql = "SELECT COUNT(*) AS n FROM messages WHERE text = 'Is the price list ' || 'right now?'"
+    sql = f"SELECT COUNT(*) AS n FROM messages WHERE text = 'Is the price list right ' || 'after {number}?'"
     for _ in range(LOOKS_MAX):
         if polyc(running.root, "query", "--admin", "--format", "json", sql).rows == [{"n": 1}]:
             return

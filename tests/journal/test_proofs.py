@@ -390,12 +390,14 @@ def test_a_rotation_overlaps_and_the_old_key_ends_where_it_says(tmp_path: Path, 
     boot.create_deployment(root, clock=log.clock, ids=log.ids)
     with boot.open_embedded(root, clock=log.clock, ids=log.ids) as journal:
         from polyc.appending import Author, Draft
-        from polyc.signing import load_signer
+        from polyc.signing import KeyFile, load_signer
 
         def author(name: str) -> Author:
             return Author(journal, load_signer(root.keys / f"{name}.pem"), clock=log.clock, ids=log.ids)
 
         old = author("harness")
+        following = Author(journal, KeyFile(root.keys / "harness.pem"), clock=log.clock, ids=log.ids)
+        following.append("conv-b", [Draft(16, b"before")])
         rotation = keys.rotate_key(
             root, author("root"), journal, role="harness", clock=log.clock, ids=log.ids, overlap=2
         )
@@ -406,6 +408,7 @@ def test_a_rotation_overlaps_and_the_old_key_ends_where_it_says(tmp_path: Path, 
         with pytest.raises(RefusedError):
             old.append("conv-a", [Draft(16, b"after its end")])
         new.append("conv-a", [Draft(16, b"goes on")])
+        following.append("conv-b", [Draft(16, b"took up the new key by itself")])
         standings = {item.key_id: item.state for item in keys.list_keys(journal)}
         assert (standings[rotation.old_key_id], standings[rotation.new_key_id]) == ("ended", "acting")
         keys.rotate_key(root, author("root"), journal, role="log", clock=log.clock, ids=log.ids, overlap=1)

@@ -7,6 +7,7 @@ from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from polyc import signing
+from polyc.durable import write_file
 from polyc.errors import CorruptError, RefusedError
 from polyc.ids import SeededIds
 from polyc.keyring import KeyRing
@@ -110,6 +111,24 @@ def test_a_key_file_that_others_can_read_is_refused(ids, tmp_path):
     path.chmod(0o644)
     with pytest.raises(RefusedError):
         signing.load_signer(path)
+
+
+def test_a_key_file_is_followed_and_what_may_not_be_used_is_not(ids, tmp_path):
+    path = tmp_path / "control.pem"
+    first, second = signing.new_signer(ids), signing.new_signer(ids)
+    write_file(path, first.private_pem(), mode=0o600)
+    key = signing.KeyFile(path)
+    assert key.current.key_id == first.key_id
+    assert first.current is first
+    for content, mode in ((b"no key", 0o600), (second.private_pem(), 0o644)):
+        write_file(path, content, mode=mode)
+        assert key.current.key_id == first.key_id
+    path.unlink()
+    assert key.current.key_id == first.key_id
+    write_file(path, second.private_pem(), mode=0o600)
+    assert key.current.key_id == second.key_id
+    with pytest.raises(RefusedError):
+        signing.KeyFile(tmp_path / "none.pem")
 
 
 @pytest.mark.parametrize("content", [b"", b"-----BEGIN PRIVATE KEY-----\nx\n-----END PRIVATE KEY-----\n"])

@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 from polyc.errors import CorruptError, UnavailableError
+from query_plane.admission_wire import Admit
 from query_plane.admitter_pool import AdmitterProcess
 from query_plane.local import bearer_header
 from query_plane.pool import Worker, WorkerPool
@@ -61,6 +62,7 @@ def test_an_admitter_that_died_idle_is_replaced_and_nobody_notices(deployment, l
 def test_an_admission_lives_no_longer_than_its_query(deployment, loop):
     token = deployment.grant("ada")
     loop.run(ask(loop.core, token, MINE))
+    loop.run(until(lambda: not loop.core._admitter._tasks))  # none is on its way that would not be stopped
     for admitter in loop.core._admitter._idle:
         os.kill(admitter.pid, signal.SIGSTOP)
     loop.journal.events.clear()
@@ -135,20 +137,31 @@ def test_a_scope_that_is_scanned_answers_as_one_that_is_handed_over(deployment, 
 
 
 def test_an_admitter_that_is_killed_before_a_scan_fails_its_query_and_no_other(deployment, monkeypatch):
-    journal, token, real = Journal(deployment.journal), deployment.grant("ada"), Worker.run
+    journal, token, real, real_ask = (
+        Journal(deployment.journal),
+        deployment.grant("ada"),
+        Worker.run,
+        AdmitterProcess.ask,
+    )
+    admitting: list[int] = []  # not the idle one: that is one only when it has let go of the statement before
 
     async def go():
         async with core_of(deployment, journal, admission_size_bytes_max=-1, admitters=1) as core:
             await ask(core, token, "SELECT 1 FROM turns")
-            (admitter,) = core._admitter._idle
             with monkeypatch.context() as patch:
-                patch.setattr(Worker, "run", lambda *job: after(admitter.pid, real(*job)))
+                patch.setattr(AdmitterProcess, "ask", noted)
+                patch.setattr(Worker, "run", lambda *job: after(real(*job)))
                 with pytest.raises(UnavailableError) as caught:
                     await ask(core, token, MINE)
             return caught.value, await ask(core, token, MINE)
 
-    async def after(pid, stream):
-        os.kill(pid, signal.SIGKILL)
+    async def noted(admitter, question):
+        if isinstance(question, Admit):
+            admitting.append(admitter.pid)
+        return await real_ask(admitter, question)
+
+    async def after(stream):
+        os.kill(admitting[-1], signal.SIGKILL)
         async for answer in stream:
             yield answer
 
