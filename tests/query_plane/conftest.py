@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from control import revocations
 from query_plane.runtime import Settings
 from query_plane.serve import serve
 from tests.query_plane.cores import Loop
@@ -15,7 +16,13 @@ from tests.query_plane.edge import Edge
 @pytest.fixture(scope="session")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     made = make_deployment(tmp_path_factory.mktemp("query") / "root")
+    stop = threading.Event()
+    # Control's heartbeat: on a loaded machine a test outlives the list of revocations that its grant came with.
+    beating = threading.Thread(target=revocations.beat, args=(made.control.context,), kwargs={"stop": stop})
+    beating.start()
     yield made
+    stop.set()
+    beating.join()
     made.journal.close()
 
 
