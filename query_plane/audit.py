@@ -9,11 +9,12 @@ The audit holds the hash of the statement and at most 8 KiB of its text; never a
 
 import asyncio
 import hashlib
+import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -65,7 +66,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditLog:
-    """Records intents and outcomes through one thread; owns the ledger of this process."""
+    """Records intents and outcomes, one at a time; owns the ledger of this process."""
 
     def __init__(self, author: Author, ledger: Ledger, *, edge_id: str, clock: Clock, ids: IdSource) -> None:
         self._author = author
@@ -73,7 +74,8 @@ class AuditLog:
         self._edge_id = edge_id
         self._clock = clock
         self._ids = ids
-        self._thread = ThreadPoolExecutor(1, thread_name_prefix="audit")
+        self.thread: Final = ThreadPoolExecutor(1, thread_name_prefix="audit")
+        self._lock = threading.Lock()  # the author and the ledger are for one thread at a time
         self._owed: dict[str, Owed] = {}
         self._delivering: asyncio.Task[None] | None = None
         self._recovering: asyncio.Task[None] | None = None
@@ -84,11 +86,22 @@ class AuditLog:
         try:
             return await self._in_thread(self._intend, intent, sql)
         except (PolycError, OSError) as error:
-            failed = Outcome(status="failed", error_code="unavailable", finished_at_us=self._clock.now_us())
-            await self._owe(intent, failed, is_recorded=False)
-            raise UnavailableError(
-                "the query cannot be recorded, so it does not run", hint="is the journal running? polyc up"
-            ) from error
+            await self.owe_intent(intent)
+            raise _unrecorded() from error
+
+    def recording(self, grant: Grant, text: str, *, scope_size: int | None, as_of: int | None) -> "Recording":
+        """An intent for one who has a thread of his own; nothing is recorded yet."""
+        return Recording(self, self._intent_of(grant, text, scope_size=scope_size, as_of=as_of), text)
+
+    def intend_here(self, intent: Intent, text: str) -> Intent:
+        """Record the intent in the caller's thread; its failure is the caller's to tell (`owe_intent`)."""
+        with self._lock:
+            return self._intend(intent, text)
+
+    async def owe_intent(self, intent: Intent) -> None:
+        """Keep an intent that may be on record or not, and that nothing ran for."""
+        failed = Outcome(status="failed", error_code="unavailable", finished_at_us=self._clock.now_us())
+        await self._owe(intent, failed, is_recorded=False)
 
     async def conclude(self, intent: Intent, outcome: Outcome) -> bool:
         """Record the outcome; False when the journal is away: then it is owed, durably, and tried again."""
@@ -116,10 +129,14 @@ class AuditLog:
             if task is not None:
                 task.cancel()
         await self._in_thread(self._finish)
-        self._thread.shutdown(wait=True)
+        self.thread.shutdown(wait=True)
 
     async def _in_thread(self, call: Callable[..., T], *arguments: object) -> T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)
+        def alone() -> T:
+            with self._lock:
+                return call(*arguments)
+
+        return await asyncio.get_running_loop().run_in_executor(self.thread, alone)
 
     def _intent_of(self, grant: Grant, sql: str, *, scope_size: int | None, as_of: int | None) -> Intent:
         now_us = self._clock.now_us()
@@ -239,6 +256,65 @@ class AuditLog:
         with suppress(PolycError, OSError):  # the ledger keeps it for the next start
             self._settle_all()
         self._ledger.release()
+
+
+class Recording:
+    """The record of one query that runs in a thread: its intent before, its outcome after, whatever happens."""
+
+    def __init__(self, audit: AuditLog, intent: Intent, text: str) -> None:
+        self._audit = audit
+        self._intent = intent
+        self._text = text
+        self._recorded: Intent | None = None
+        self._is_in_doubt = False  # it was tried, and failed
+        self._working: asyncio.Future[Any] | None = None
+
+    @property
+    def query_id(self) -> str:
+        """The query's name."""
+        return self._intent.query_id
+
+    async def intend(self) -> Intent:
+        """The intent, on record; UnavailableError when that cannot be done."""
+        if self._recorded is None:
+            await self.work(self._audit.thread, lambda: None)
+        assert self._recorded is not None, "else it was raised"
+        return self._recorded
+
+    async def work(self, threads: Executor, work: Callable[[], T]) -> T:
+        """What the work gives, begun once the intent is on record; UnavailableError, and no work, when it cannot be.
+
+        One after the other in one thread: handing over between two takes as long as half of a small search.
+        """
+
+        def recorded_first() -> T:
+            if self._recorded is None:
+                self._recorded = self._intend()
+            return work()
+
+        self._working = asyncio.get_running_loop().run_in_executor(threads, recorded_first)
+        return await asyncio.shield(self._working)  # whoever leaves: what was begun is waited for, and concluded
+
+    async def conclude(self, outcome: Outcome) -> None:
+        """Record the outcome when what was begun has ended; owe what is in doubt; nothing was begun: nothing."""
+        if self._working is not None:
+            await asyncio.wait({self._working})
+            self._working.exception()  # it was raised to whoever waited
+        if self._recorded is not None:
+            await self._audit.conclude(self._recorded, outcome)
+        elif self._is_in_doubt:
+            await self._audit.owe_intent(self._intent)
+
+    def _intend(self) -> Intent:
+        try:
+            return self._audit.intend_here(self._intent, self._text)
+        except (PolycError, OSError) as error:
+            self._is_in_doubt = True
+            raise _unrecorded() from error
+
+
+def _unrecorded() -> UnavailableError:
+    return UnavailableError("the query cannot be recorded, so it does not run", hint="is the journal running? polyc up")
 
 
 def _promised(owed: Owed) -> tuple[Intent | None, Outcome]:

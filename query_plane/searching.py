@@ -28,7 +28,7 @@ from polyc.signing import KeyFile
 from query_plane import plain
 from query_plane.admission import Admission, Admitter, Snapshot
 from query_plane.asgi import Receive, Scope, Send, headers_of, send_whole
-from query_plane.audit import AuditLog, Intent, Outcome
+from query_plane.audit import AuditLog, Outcome, Recording
 from query_plane.core import Headers, QueryFailedError
 from query_plane.ledger import Ledger, edge_id
 from query_plane.local import bearer_header
@@ -67,16 +67,17 @@ class SearchCore:
         self._engine = engine
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="search")
         self._seen: OrderedDict[str, GenerationRef] = OrderedDict()
-        self._concluding: set[asyncio.Task[bool]] = set()
+        self._concluding: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
     async def answering(self, headers: Headers, read: Callable[[], Awaitable[bytes]]) -> AsyncIterator[SearchAnswer]:
         """The answer to one request, for the block that sends it.
 
         1. Authorization: exactly one bearer, before the body is read.  2. Grant, generation, scope; the body.
-        3. Intent, durable; without it nothing runs.  4. A generation as fresh as asked, or the cursor's.
-        5. The search, in a thread.  6. Outcome, exactly one, whatever happened, once the block has sent the answer: the
-        ledger holds the open intent, durably, until the outcome is on record.
+        3. A slot.  4. A generation as fresh as asked, or the cursor's.  5. Intent, durable; without it nothing runs;
+        what was refused before is recorded, too.  6. The search, in the thread that recorded it.  7. Outcome, exactly
+        one, whatever happened, once the block has sent the answer: the ledger holds the open intent, durably, until
+        the outcome is on record.
         """
         bearer = bearer_of(headers)  # 1
         grant = dataclasses.replace(self._trust.grant_of(bearer), surface="search")  # 2
@@ -86,27 +87,30 @@ class SearchCore:
         asked, refusal = _decoded(body, now_us=self._clock.now_us())
         size = None if snapshot.partitions is None else len(snapshot.partitions)
         said = asked.text if asked is not None else body.decode("utf-8", "replace")
-        intent = await self._audit.intend(grant, said, scope_size=size, as_of=snapshot.as_of)  # 3
+        recording = self._audit.recording(grant, said, scope_size=size, as_of=snapshot.as_of)
         outcome = Outcome(status="cancelled", error_code="canceled")
         try:
             try:
                 if asked is None:
                     raise refusal
-                async with self._slots.hold(grant.subject):
-                    answer = await self._answer(grant, snapshot, asked, intent)  # 4, 5
+                async with self._slots.hold(grant.subject):  # 3
+                    answer = await self._answer(grant, snapshot, asked, recording)  # 4, 5, 6
+            except RefusedError as error:
+                outcome = Outcome(status="refused", error_code=error.code)
+                await recording.intend()
+                raise
             except PolycError as error:
-                is_refused = isinstance(error, RefusedError)
-                outcome = Outcome(status="refused" if is_refused else "failed", error_code=error.code)
+                outcome = Outcome(status="failed", error_code=error.code)
                 raise
             except Exception as error:
                 outcome = Outcome(status="failed", error_code="internal")
-                raise QueryFailedError(intent.query_id) from error
+                raise QueryFailedError(recording.query_id) from error
             yield answer
             outcome = Outcome(status="ok", row_count=len(answer.results), truncated=answer.window.more_available)
         finally:
-            outcome.as_of = snapshot.as_of  # 6
+            outcome.as_of = snapshot.as_of  # 7
             outcome.elapsed_ms = int(1000 * (self._clock.monotonic_s() - started_s))
-            concluding = asyncio.get_running_loop().create_task(self._audit.conclude(intent, outcome))
+            concluding = asyncio.get_running_loop().create_task(recording.conclude(outcome))
             self._concluding.add(concluding)
             concluding.add_done_callback(self._concluding.discard)
 
@@ -116,27 +120,31 @@ class SearchCore:
         while self._concluding:
             await asyncio.gather(*self._concluding, return_exceptions=True)
 
-    async def _answer(self, grant: Grant, snapshot: Snapshot, asked: Asked, intent: Intent) -> SearchAnswer:
-        snapshot, freshness = await self._fresh(grant, snapshot, asked, committed=intent.index)
+    async def _answer(self, grant: Grant, snapshot: Snapshot, asked: Asked, recording: Recording) -> SearchAnswer:
+        snapshot, freshness = await self._fresh(grant, snapshot, asked, recording)
         generation = self._remember(snapshot)
         if asked.request.cursor is not None:
             wanted = peek_generation(asked.request.cursor)
             generation = self._seen.get(wanted, generation)  # another one: the engine refuses by name
         access = access_of(grant.realm, snapshot.partitions)
 
-        def run() -> SearchAnswer:
+        def search() -> SearchAnswer:
             return self._engine.search(
                 asked.request, access=access, generation=generation, freshness=freshness, verbose=asked.verbose
             )
 
-        return await asyncio.get_running_loop().run_in_executor(self._threads, run)
+        return await recording.work(self._threads, search)
 
     async def _fresh(
-        self, grant: Grant, snapshot: Snapshot, asked: Asked, *, committed: int
+        self, grant: Grant, snapshot: Snapshot, asked: Asked, recording: Recording
     ) -> tuple[Snapshot, Freshness]:
-        """The newest generation; when asked to wait, one that covers what was committed when the query began."""
+        """The newest generation; when asked to wait, one that covers what was committed when the query began.
+
+        What was committed then is what the log had before the intent, so that is recorded first.
+        """
         outcome = "indexed"
         if asked.refresh == "wait" and asked.request.cursor is None:
+            committed = (await recording.intend()).index
             until = self._clock.monotonic_s() + asked.timeout_ms / 1000
             while snapshot.as_of < committed and self._clock.monotonic_s() < until:
                 await asyncio.sleep(_POLL_S)

@@ -1,16 +1,19 @@
 """A search's record: its intent before anything is read, its outcome once the answer has left, exactly one each."""
 
 import asyncio
+import threading
 from contextlib import asynccontextmanager
 
 import pytest
 
 from polyc.errors import RefusedError, UnavailableError
+from query_plane import audit as audit_module
 from query_plane.core import QueryFailedError
 from query_plane.local import bearer_header
 from query_plane.searching import SearchCore, open_search
+from query_plane.slots import Slots
 from search.query.engine import SearchEngine
-from tests.query_plane.cores import Journal, core_of, run
+from tests.query_plane.cores import Journal, core_of, run, until
 
 ASKED = b'{"query": "hello"}'
 
@@ -134,3 +137,78 @@ def test_a_core_waits_for_its_outcomes(deployment, journal):
 
     run(go())
     assert len(journal.intents()) == len(journal.outcomes()) == 3
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_an_intent_that_failed_is_settled_when_the_journal_is_back(deployment, journal, monkeypatch, when):
+    monkeypatch.setattr(audit_module, "RETRY_S", 0.01)
+
+    async def go():
+        async with searching(deployment, journal) as core:
+            journal.fails = {"query_intent": when}
+            with pytest.raises(UnavailableError):
+                async with core.answering(bearer_header(deployment.grant("ada")), reading(ASKED)):
+                    pass
+            await until(lambda: core._audit._owed)
+            assert journal.outcomes() == []
+            journal.fails = {}
+            await until(journal.outcomes)
+
+    run(go())
+    assert len(journal.intents()) == 1
+    assert journal.outcomes() == [("failed", "unavailable")]
+
+
+def test_a_search_that_gets_no_slot_is_on_record_as_refused(deployment, journal):
+    async def go():
+        headers = bearer_header(deployment.grant("ada"))
+        async with searching(deployment, journal) as core:
+            core._slots = Slots(running_max=1, waiting_max=0, per_subject_max=1)
+            async with core._slots.hold("ada"):
+                with pytest.raises(RefusedError) as refused:
+                    async with core.answering(headers, reading(ASKED)):
+                        pass
+            assert refused.value.code == "resource_exhausted"
+            async with core.answering(headers, reading(ASKED)) as answer:
+                assert answer.results
+
+    run(go())
+    assert len(journal.intents()) == 2
+    assert journal.outcomes() == [("refused", "resource_exhausted"), ("ok", None)]
+
+
+def test_one_who_leaves_while_it_runs_is_on_record_once_it_has_ended(deployment, journal, monkeypatch):
+    """The thread cannot be stopped: its intent may come to be on record after its caller has gone."""
+    began, goes_on = threading.Event(), threading.Event()
+    search = SearchEngine.search
+
+    def slow(*arguments, **named):
+        began.set()
+        goes_on.wait(30)
+        return search(*arguments, **named)
+
+    monkeypatch.setattr(SearchEngine, "search", slow)
+
+    async def ask(core):
+        async with core.answering(bearer_header(deployment.grant("ada")), reading(ASKED)):
+            pass
+
+    async def go():
+        async with searching(deployment, journal) as core:
+            asking = asyncio.create_task(ask(core))
+            await until(began.is_set)
+            asking.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asking
+            assert journal.outcomes() == []
+            goes_on.set()
+
+    run(go())
+    assert len(journal.intents()) == 1
+    assert journal.outcomes() == [("cancelled", "canceled")]
+
+
+def test_who_waits_for_freshness_waits_for_what_was_before_its_own_intent(deployment, journal):
+    body = b'{"query": "hello", "freshness": {"mode": "wait", "timeout_ms": 0}}'
+    assert search(deployment, journal, body).freshness.outcome == "timed_out"
+    assert len(journal.intents()) == len(journal.outcomes()) == 1
