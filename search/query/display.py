@@ -4,7 +4,8 @@ import re
 from typing import Final
 
 _UNSAFE: Final = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u180e\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+    "|(?<![^\x00-\x7f])[\u200c\u200d]"  # joiners belong to emoji and to Arabic and Indic words; beside ASCII they hide
 )
 
 

@@ -17,6 +17,8 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
+import msgspec
+
 from artifacts.store import Store
 from polyc.errors import CorruptError, RefusedError, UnavailableError
 from polyc.limits import SEARCH_LANE_DEPTH, SEARCH_OFFSET_MAX, SEARCH_POOL
@@ -127,8 +129,10 @@ class SearchEngine:
             effective_mode=run.effective_mode,
             ranking_policy=RANKING,
             generations=self._generations(run, access, generation),
-            freshness=freshness
-            or Freshness(requested="off", outcome="indexed", published_at=format_time(generation.created_at_us)),
+            freshness=msgspec.structs.replace(  # of the generation that was searched: a cursor's may be older
+                freshness or Freshness(requested="off", outcome="indexed"),
+                published_at=format_time(generation.created_at_us),
+            ),
             matching_chunks=run.total,
             fallback=run.fallback,
             next_cursor=cursor,

@@ -1,6 +1,7 @@
 """The pages as a person meets them, in a real browser over real sockets."""
 
 import csv
+import json
 import re
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -186,6 +187,62 @@ def test_a_link_to_a_search_keeps_its_filters_and_one_with_an_unknown_choice_fal
     page.goto(f"{site.base}/search#q=ferry&scope=nowhere")
     expect(page.locator("#scope")).to_have_value("all")
     expect(page.locator("#chosen")).to_be_empty()
+
+
+HOSTILE = "\u202egnp.exe <img src=x onerror=alert(1)> " + "x" * 300
+
+
+def test_foreign_titles_and_texts_are_shown_as_they_are_and_break_no_line(
+    page: Page, site: Site, tmp_path: Path
+) -> None:
+    """E19: marks that reverse a line, markup, a word longer than the window."""
+    text = f"brigantine \u202eexe.txt <b>bold</b> {'w' * 900}"
+    answer = {
+        "role": "assistant", "id": "m1", "model": "m", "type": "message", "stop_reason": "end_turn",
+        "content": [{"type": "text", "text": text}], "usage": {"input_tokens": 1, "output_tokens": 1},
+    }  # fmt: skip
+    lines = [
+        {"type": "user", "uuid": "u1", "parentUuid": None, "message": {"role": "user", "content": "which ship"}},
+        {"type": "assistant", "uuid": "u2", "parentUuid": "u1", "requestId": "r1", "message": answer},
+        {"type": "ai-title", "aiTitle": HOSTILE},
+    ]
+    for line in lines:
+        line |= {"sessionId": "hostile", "timestamp": "2026-03-01T12:00:00Z"}
+    file = tmp_path / ".claude" / "projects" / "-srv" / "hostile.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert polyc(site.root, "import", "--final", str(tmp_path)).code == 0
+    assert b"brigantine" in polyc(site.root, "search", "--refresh", "wait", "brigantine").out
+    page.set_viewport_size({"width": 375, "height": 700})
+    log_in(page, site, site.persona)
+    page.goto(f"{site.base}/search#q=brigantine")
+    expect(page.locator(".hit .status bdi")).to_contain_text("⟨U+202E⟩gnp.exe <img src=x onerror=alert(1)>")
+    expect(page.locator(".hit .snippet")).to_contain_text("⟨U+202E⟩exe.txt <b>bold</b>")
+    expect(page.locator("#facets bdi", has_text="⟨U+202E⟩gnp.exe")).to_have_count(1)
+    assert page.evaluate("document.documentElement.scrollWidth") == 375
+
+
+def test_an_error_leaves_no_results_of_another_question_and_back_goes_to_the_question_before(
+    page: Page, site: Site
+) -> None:
+    log_in(page, site, site.persona)
+    page.goto(f"{site.base}/search#q=ferry")
+    expect(page.locator(".hit").first).to_be_visible(timeout=30_000)
+    page.get_by_label("Words").fill("harbour")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("q=harbour"))
+    page.go_back()
+    expect(page.get_by_label("Words")).to_have_value("ferry")
+    expect(page.locator(".hit mark").first).to_have_text(re.compile("ferry", re.IGNORECASE))
+    page.goto(f"{site.base}/search#q=ferry&sessions=conv-imp")
+    expect(page.locator("#status")).to_contain_text("ambiguous", timeout=30_000)
+    expect(page.locator(".hit")).to_have_count(0)
+    page.locator("#chosen button").click()
+    expect(page.locator(".hit").first).to_be_visible(timeout=30_000)
+    page.get_by_label("Words").fill("")
+    page.keyboard.press("Enter")
+    expect(page.locator("#status")).to_contain_text("Write a word, or name a file")
+    expect(page.locator(".hit")).to_have_count(0)
 
 
 def test_a_stranger_finds_nothing_and_no_facet(page: Page, site: Site) -> None:

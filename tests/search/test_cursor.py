@@ -1,11 +1,13 @@
 """Pages: nothing repeated, nothing lost, whatever is ingested meanwhile; a cursor fits one search alone."""
 
 import base64
+import dataclasses
 
 import pytest
 
 from polyc.errors import RefusedError
 from search.query import Filters, SearchRequest
+from search.query.answer import Freshness
 from search.query.cursor import peek_asked_at, peek_generation
 from search.query.wire import FilterBody, SearchBody, asked_of
 from tests.search.archive import Archive, access, change, message, partitions, said
@@ -116,6 +118,16 @@ def test_an_expired_generation_is_refused_by_name():
     archive.tick(said("conv-z", "new"))
     with pytest.raises(RefusedError, match="expired"):
         archive.search("points", events=True, limit=10, cursor=cursor)
+
+
+def test_a_later_page_says_when_its_own_generation_was_published():
+    """The edge knows a newer one by then; what is shown is not of it."""
+    archive = fifty()
+    first = dataclasses.replace(archive.generation(), created_at_us=1_000)
+    request = SearchRequest(text="points", events=True, limit=10)
+    newest = Freshness(requested="background", outcome="indexed", published_at="2026-03-01T12:00:00.000Z")
+    answer = archive.engine().search(request, access=access(), generation=first, freshness=newest)
+    assert answer.freshness.published_at == "1970-01-01T00:00:00.001Z"
 
 
 def test_a_cursor_tells_no_size_of_the_archive():

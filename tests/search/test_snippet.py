@@ -62,5 +62,7 @@ def test_a_phrase_is_marked_as_one():
 def test_what_could_hide_or_reverse_is_shown():
     """E19."""
     assert visible("\u202egnp.exe \x1b[2J\u200b\ufeff\x07") == "\\u202egnp.exe \\x1b[2J\\u200b\\ufeff\\x07"
+    assert visible("in\u200dvisible \u200cthis") == "in\\u200dvisible \\u200cthis"
+    assert visible("👨\u200d👩\u200d👧 می\u200cخواهم") == "👨\u200d👩\u200d👧 می\u200cخواهم"
     assert one_line("a\n\tb  c") == "a b c"
     assert visible("plain ünïcode 数 👍") == "plain ünïcode 数 👍"
