@@ -151,7 +151,7 @@ class WorkerPool:
         self._control, theirs = socket.socketpair()
         self._control.setblocking(False)
         self._zygote = subprocess.Popen(
-            [sys.executable, "-E", "-s", "-m", "query_plane.zygote", str(theirs.fileno()), sandbox],
+            [sys.executable, "-E", "-P", "-s", "-m", "query_plane.zygote", str(theirs.fileno()), sandbox],
             pass_fds=[theirs.fileno()],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

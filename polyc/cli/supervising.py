@@ -28,6 +28,7 @@ from polyc.limits import RESTART_WINDOW_S, RESTARTS_MAX, START_DEADLINE_S, STOP_
 LOOPBACK: Final = "127.0.0.1"
 POLL_S: Final = 0.05
 SOCKETS: Final = ("journal", "audit", "line")  # of the journal's process; the last is the edge's
+PYTHON: Final = (sys.executable, "-P")  # a module that lies in the working folder is nobody's to run
 
 
 @dataclass(slots=True)
@@ -67,7 +68,7 @@ def run(arguments: Namespace) -> int:
 
 def children_of(root: DataRoot, *, port: int) -> list[Child]:
     """The four processes in the order of their start."""
-    base = [sys.executable, "-m", "polyc.cli.main", "--data-root", str(root.path), "serve"]
+    base = [*PYTHON, "-m", "polyc.cli.main", "--data-root", str(root.path), "serve"]
     return [
         Child("journal", [*base, "journal"], lambda: all(answers_unix(root, name) for name in SOCKETS)),
         Child("projector", [*base, "projector"], lambda: True),
@@ -78,7 +79,7 @@ def children_of(root: DataRoot, *, port: int) -> list[Child]:
 
 def watcher_of(root: DataRoot) -> Child:
     """The fifth: what agents write is imported as they write it, also when the first history is yet to come."""
-    command = [sys.executable, "-m", "polyc.cli.main", "--data-root", str(root.path), "watch"]
+    command = [*PYTHON, "-m", "polyc.cli.main", "--data-root", str(root.path), "watch"]
     return Child("watch", command, lambda: True)
 
 

@@ -51,7 +51,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     write_sample(home)
     assert polyc(root, "import", "--final", str(home)).code == 0
     port = free_pair()
-    command = [sys.executable, "-m", "polyc.cli.main", "--data-root", str(root), "up", "--port", str(port)]
+    (folder / "msgspec.py").write_text("raise SystemExit('what lies in the working folder was run')\n")
+    command = [sys.executable, "-P", "-m", "polyc.cli.main", "--data-root", str(root), "up", "--port", str(port)]
     # A home of its own: whoever runs the tests has histories, and they are nobody's business here.
     environment = {key: value for key, value in os.environ.items() if key not in ("CLAUDE_CONFIG_DIR", "CODEX_HOME")}
     environment["HOME"] = str(home)
