@@ -125,26 +125,30 @@ def of_grep(corpus: Path) -> Cost:
 def of_polylogue(corpus: Path, venv: Path) -> Cost:
     """`polylogued run` until it is idle, twice."""
     with tempfile.TemporaryDirectory() as folder:
-        home = Path(folder)
-        (home / ".claude").mkdir()
-        (home / ".codex").mkdir()
-        shutil.copytree(corpus / "claude" / "projects", home / ".claude" / "projects")
-        shutil.copytree(corpus / "codex" / "sessions", home / ".codex" / "sessions")
-        library = home / "sqlite"
-        library.mkdir()
-        shutil.copy(next(venv.rglob("pyproj.libs/libsqlite3*")), library / "libsqlite3.so.0")
-        data = home / "data"
-        environment = plain_environment() | {
-            "HOME": folder,
-            "XDG_DATA_HOME": str(data),
-            "XDG_CONFIG_HOME": f"{folder}/config",
-            "XDG_STATE_HOME": f"{folder}/state",
-            "XDG_CACHE_HOME": f"{folder}/cache",
-            "LD_LIBRARY_PATH": str(library),
-        }
+        environment = polylogue_environment(corpus, venv, Path(folder))
         command = [venv / "bin" / "polylogued", "run", "--no-browser-capture", "--no-api"]
         first_s = _cpu_until_idle_s(command, environment)
-        return Cost(first_s=first_s, again_s=_cpu_until_idle_s(command, environment), disk_bytes=_size(data))
+        again_s = _cpu_until_idle_s(command, environment)
+        return Cost(first_s=first_s, again_s=again_s, disk_bytes=_size(Path(environment["XDG_DATA_HOME"])))
+
+
+def polylogue_environment(corpus: Path, venv: Path, home: Path) -> dict[str, str]:
+    """A home with a copy of the corpus, and the newer SQLite of a wheel."""
+    (home / ".claude").mkdir()
+    (home / ".codex").mkdir()
+    shutil.copytree(corpus / "claude" / "projects", home / ".claude" / "projects")
+    shutil.copytree(corpus / "codex" / "sessions", home / ".codex" / "sessions")
+    library = home / "sqlite"
+    library.mkdir()
+    shutil.copy(next(venv.rglob("pyproj.libs/libsqlite3*")), library / "libsqlite3.so.0")
+    return plain_environment() | {
+        "HOME": str(home),
+        "XDG_DATA_HOME": f"{home}/data",
+        "XDG_CONFIG_HOME": f"{home}/config",
+        "XDG_STATE_HOME": f"{home}/state",
+        "XDG_CACHE_HOME": f"{home}/cache",
+        "LD_LIBRARY_PATH": str(library),
+    }
 
 
 def plain_environment() -> dict[str, str]:
@@ -171,16 +175,21 @@ def _cpu_until_idle_s(command: list, environment: dict[str, str]) -> float:
     with subprocess.Popen(
         [str(word) for word in command], env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     ) as process:
-        used_s, since = -1.0, time.monotonic()
+        last_s, since = -1.0, time.monotonic()
         while process.poll() is None and time.monotonic() - since < IDLE_S:
             time.sleep(0.5)
-            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-            now_s = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-            if now_s - used_s > 0.2:
-                used_s, since = now_s, time.monotonic()
+            now_s = used_s(process.pid)
+            if now_s - last_s > 0.2:
+                last_s, since = now_s, time.monotonic()
         process.send_signal(signal.SIGTERM)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def used_s(pid: int) -> float:
+    """CPU seconds of a running process and of its children that ended."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
 
 def _cost(first: list, again: list, folder: Path, environment: dict[str, str]) -> Cost:

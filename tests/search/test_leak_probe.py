@@ -2,11 +2,15 @@
 
 import json
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from polyc.errors import PolycError
+from search.query import Filters, SearchRequest
 from tests.search.archive import Archive, access, call, change, message, partitions, result, said
 from tests.search.test_exact_order import conversations, texts
+from tests.search.test_semantic import embed
 
 other = st.lists(conversations, min_size=1, max_size=5)
 
@@ -33,6 +37,62 @@ def test_another_conversation_changes_nothing_that_a_participant_is_told(mine, t
     for mode in ("lexical", "hybrid"):
         request = {"text": query, "events": events, "mode": mode}
         assert told(crowded, scope, **request) == told(alone, scope, **request)
+
+
+FOREIGN = "conv-imp-zzzzzzzzzzzz"
+NAMING_OTHERS = [
+    {"sessions": (FOREIGN,)},
+    {"sessions": (FOREIGN[:16],)},
+    {"sessions": ("conv-imp-",)},
+    {"exclude_sessions": (FOREIGN,)},
+    {"exclude_trees": (FOREIGN,)},
+    {"files": ("src/secret.py",)},
+    {"workspaces": ("secret",)},
+    {"workspaces": ("/home/kim",)},
+    {"source_roots": ("~/secret",)},
+    {"source_groups": ("secret",)},
+    {"providers": ("codex",)},
+    {"provider_sessions": ("s-secret",)},
+    {"tools": ("Secret",)},
+    {"ids": ("00000000",)},
+    {"primary_only": True},
+    {},
+]
+
+
+def outcome(archive: Archive, semantic, filters: dict, **request) -> object:
+    """The whole answer, or the whole refusal."""
+    asked = SearchRequest(filters=Filters(**filters), explain=True, facets=True, **request)
+    try:
+        answer = archive.engine(semantic).search(
+            asked, access=access([MINE]), generation=archive.generation(), verbose=True
+        )
+    except PolycError as error:
+        return error.code, error.message, error.hint
+    plain = json.loads(answer.to_json())
+    return [len(plain.pop("next_cursor", "")), plain.pop("generations") != [], plain]
+
+
+MINE = "conv-imp-aaaaaaaaaaaa"
+
+
+@pytest.mark.parametrize("filters", NAMING_OTHERS, ids=str)
+def test_naming_others_tells_nothing_of_them_in_any_lane(filters):
+    mine = said(MINE, *["the depot points froze"] * 3, meta={"cwd": "~/depot", "origin": "claude-code"})
+    theirs = change(
+        FOREIGN,
+        messages=[message(FOREIGN, 1, "depot points zanzibar")],
+        tool_calls=[call(FOREIGN, 2, "Secret", "{}", path="src/secret.py"), result(FOREIGN, 3, 2, "depot")],
+        meta={"cwd": "~/secret", "origin": "codex", "repo": "secret", "provider_session_id": "s-secret"},
+    )
+    more = said("conv-imp-zzzzyyyyyyyy", "depot")
+    alone, crowded = Archive().tick(mine), Archive().tick(theirs, more, mine)
+    lanes = [(archive, semantic) for archive in (alone, crowded) for semantic in (None, embed(archive)[0])]
+    for text in ("depot", "zanzibar", "frozen turnout", ""):
+        for mode in ("lexical", "hybrid", "semantic"):
+            for shape in ({"limit": 1, "events": True}, {"content_scope": "outputs"}):
+                told_ = [outcome(*lane, filters, text=text, mode=mode, **shape) for lane in lanes]
+                assert told_[:2] == told_[2:], (text, mode, shape)
 
 
 def test_the_probe_notices_when_statistics_are_global():
