@@ -59,6 +59,8 @@ SCANS_AT_ONCE_MAX: Final = 64  # of one statement's large tables; each is a thre
 SCOPES_REMEMBERED_MAX: Final = 64  # partitions of grants by reference that an edge remembers, of a generation each
 QUERY_QUEUE_MAX: Final = 64  # callers waiting for a worker; beyond it: RESOURCE_EXHAUSTED
 QUERIES_PER_SUBJECT_MAX: Final = 8  # running and waiting ones of one subject
+HEAD_SIZE_BYTES_MAX: Final = 64 * 1024  # of a request at the edge, beside its body: a grant is at most 4 KB
+PIPELINED_MAX: Final = 16  # requests of one connection that wait for the one before them; nobody we know pipelines
 
 # Control
 BODY_SIZE_BYTES_MAX: Final = 1024 * 1024

@@ -21,6 +21,7 @@ from query_plane import grpc_door
 from query_plane.asgi import App
 from query_plane.core import QueryCore
 from query_plane.edge import create_app
+from query_plane.http1 import BoundedProtocol
 from query_plane.pool import WorkerPool
 from query_plane.runtime import Settings, open_core
 from query_plane.searching import SearchCore, engine_of
@@ -139,7 +140,7 @@ async def _listen_and_serve(
         log_level="warning",
         access_log=False,
         server_header=False,
-        http="h11",
+        http=BoundedProtocol,
         ws="none",
         lifespan="off",
         timeout_graceful_shutdown=_GRACE_S,
