@@ -167,6 +167,7 @@ class Author:
         self._source = signer
         self._clock = clock
         self._ids = ids
+        self._keys = port if isinstance(port, PayloadKeys) else None  # asked once: Python takes 30 us for the answer
         self._left: Head | None = None
 
     @property
@@ -195,7 +196,7 @@ class Author:
                 head, replaces = left, b""
             else:
                 head, replaces = self._expected_head(partition, expected=expected, new_incarnation=new_incarnation)
-            keys = self.port.payload_key if isinstance(self.port, PayloadKeys) else None
+            keys = None if self._keys is None else self._keys.payload_key
             signed = sign_append(
                 drafts,
                 head=head,

@@ -199,6 +199,8 @@ class EdgeTrust:
 
     def __init__(self, folder: Path, policy: Policy, *, clock: Clock) -> None:
         self._folder = folder
+        self._keys_file = folder / KEYS_FILE  # put together once: both are looked at for every bearer
+        self._revocations_file = folder / REVOCATIONS_FILE
         self._policy = policy
         self._clock = clock
         self._bundle: KeyBundle | None = None
@@ -209,7 +211,7 @@ class EdgeTrust:
 
     def bundle(self) -> KeyBundle:
         """The verified key bundle as it is published now."""
-        stamp = _stamp(self._folder / KEYS_FILE)
+        stamp = _stamp(self._keys_file)
         if self._bundle is None or stamp != self._bundle_stamp:
             loaded = load_key_bundle(self._folder, self._policy)
             if self._bundle is not None and loaded.position < self._bundle.position:
@@ -219,9 +221,9 @@ class EdgeTrust:
 
     def revocations(self) -> Revocations:
         """The verified list as it is published now, never an older one than before."""
-        stamp = _stamp(self._folder / REVOCATIONS_FILE)
+        stamp = _stamp(self._revocations_file)
         if self._revocations is None or stamp != self._revocations_stamp:
-            raw = _read(self._folder / REVOCATIONS_FILE, REVOCATIONS_SIZE_BYTES_MAX)
+            raw = _read(self._revocations_file, REVOCATIONS_SIZE_BYTES_MAX)
             loaded = _verified_revocations(raw, bundle=self.bundle())
             if self._revocations is None or loaded.order >= self._revocations.order:
                 self._revocations = loaded

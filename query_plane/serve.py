@@ -140,6 +140,7 @@ async def _listen_and_serve(
         log_level="warning",
         access_log=False,
         server_header=False,
+        proxy_headers=False,  # nobody here asks where a caller is, so nobody is told by a header
         http=BoundedProtocol,
         ws="none",
         lifespan="off",
