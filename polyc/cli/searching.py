@@ -129,7 +129,7 @@ def _result(hit: Hit, *, colour: bool, verbose: bool) -> list[str]:
     tool = f" {one_line(hit.tool)}" if hit.tool else ""
     lines = [
         f"{hit.rank}. {one_line(hit.title or hit.session)}{f' · {one_line(place)}' if place else ''}{further}",
-        f"   Event  {hit.id}  {hit.role} {hit.kind}{tool}  {hit.citation}",
+        f"   Event  {hit.id}  {one_line(hit.role)} {hit.kind}{tool}  {hit.citation}",
         f"   Time   {local_time(hit.occurred_at)}",
     ]
     if verbose:
@@ -202,6 +202,10 @@ def _ask(root: DataRoot, arguments: Namespace, body: SearchBody) -> SearchAnswer
             return SearchClient(url, token).search(body)
         from query_plane.searching import search_local
 
+        if body.freshness.mode == "wait":  # nobody serves, so nobody else makes what is waited for
+            from polyc.cli.projecting import project
+
+            project(deployment)
         content = msgspec.json.encode(body)
         return search_local(root, token, content, port=deployment.journal, clock=deployment.clock, ids=deployment.ids)
 
@@ -288,6 +292,13 @@ _SHOW: Final = """
 SELECT partition, position, turn_id, 'message' AS event, role AS who, occurred_at, text
 FROM messages WHERE partition = $partition AND position BETWEEN $low AND $high
 UNION ALL
+SELECT m.partition, m.position, m.turn_id, 'thinking', m.role, m.occurred_at,
+  string_agg(b.text, chr(10) || chr(10) ORDER BY b.block_index)
+FROM messages m JOIN blocks b ON b.message_id = m.message_id AND b.partition = m.partition
+WHERE m.partition = $partition AND m.position BETWEEN $low AND $high
+  AND b.type = 'thinking' AND b.text <> '' AND m.kind <> 'thinking'
+GROUP BY ALL
+UNION ALL
 SELECT partition, position, turn_id, block_type, name, occurred_at, coalesce(result_text, arguments::VARCHAR)
 FROM tool_calls WHERE partition = $partition AND position BETWEEN $low AND $high
 ORDER BY position, event
@@ -314,7 +325,7 @@ def _print_event(row: Mapping[str, object], *, marked: int | None) -> None:
     position = row["position"]
     mark = "▶" if marked is not None and str(position) == str(marked) else " "
     place, time = f"{row['partition']}@{position}", local_time(_text(row["occurred_at"]))
-    print(f"{mark} {place}  {row['event']} {row['who'] or ''}  {time}")
+    print(f"{mark} {place}  {row['event']} {one_line(_text(row['who']) or '')}  {time}")
     print("\n".join(f"    {line}" for line in visible(_text(row["text"]) or "").split("\n")))
     print()
 

@@ -11,8 +11,9 @@ import pytest
 
 from polyc.cli.main import main
 from polyc.cli.parser import build_parser
-from polyc.cli.searching import _body, current_session
-from tests.cli.runner import polyc
+from polyc.cli.sample import write_sample
+from polyc.cli.searching import _body, _print_event, current_session
+from tests.cli.runner import ask, polyc
 from tests.search.archive import Archive, said
 
 
@@ -119,6 +120,35 @@ def test_an_answer_says_on_stderr_what_its_results_do_not_show(root):
     assert "no word" in polyc(root, "search", "--admin", "--backend", "lexical", "...").err
     assert "no conversation" in polyc(root, "search", "--admin", "--session", "nobodys-own", "points").err
     assert polyc(root, "search", "--admin", "points").err == ""
+
+
+def test_every_event_that_is_found_is_shown_when_it_is_opened(root):
+    """A thought stands in its message's blocks, not in its text: it was found and not shown."""
+    thought = ask(root, "SELECT text FROM blocks WHERE type = 'thinking' ORDER BY length(text) DESC LIMIT 1")[0]["text"]
+    found = polyc(root, "search", "--admin", "--events", "--format", "json", "--event-type", "other", thought)
+    hit = json.loads(found.out)["results"][0]
+    assert hit["snippet"]["text"] in thought
+    assert " ".join(thought.split()) in " ".join(polyc(root, "show", "--admin", hit["citation"]).out.decode().split())
+
+
+def test_foreign_names_move_no_terminal_when_an_event_is_opened(capsys):
+    row = {"partition": "conv-a", "position": 1, "event": "call", "who": "\x1b[2JEdit\u202e", "occurred_at": None}
+    _print_event({**row, "text": "\x1b[2J"}, marked=None)
+    shown = capsys.readouterr().out
+    assert "\\x1b[2JEdit\\u202e" in shown
+    assert "\x1b" not in shown
+
+
+def test_waiting_where_nobody_serves_makes_what_is_waited_for(tmp_path):
+    root, home = tmp_path / "root", tmp_path / "home"
+    write_sample(home)
+    assert polyc(root, "import", "--final", "--no-project", str(home)).code == 0
+    assert (
+        json.loads(polyc(root, "search", "--admin", "--format", "json", "ferry").out or b"{}").get("results", []) == []
+    )
+    answer = json.loads(polyc(root, "search", "--admin", "--refresh", "wait", "--format", "json", "ferry").out)
+    assert answer["freshness"]["outcome"] == "waited"
+    assert answer["results"]
 
 
 def test_a_session_within_a_session_is_ambiguous_and_leaves_everything_in():
