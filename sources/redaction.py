@@ -33,8 +33,9 @@ _EMAIL: Final = re.compile(
 _HOME: Final = re.compile(rb"""(?:/home|/Users)/[^/\\\s"'<>|:;,()\[\]{}*?$]{1,64}(?=[/\\\s"'<>|:;,()\[\]{}]|$)""")
 _HOME_WINDOWS: Final = re.compile(rb"""[A-Za-z]:(\\{1,8})Users\\{1,8}[^/\\"<>|:*?]{1,64}(?=[\\"])""")
 _HOME_LITERALS: Final = (b"/home/", b"/Users/")
-_SEGMENT: Final = re.compile(rb"[\w.@~+%-]{1,255}\Z")
-_RELATIVE: Final = re.compile(rb"""(?:^|[\s"'(,=:;<>`|])(?!-)[\w.@~+%-]{2,255}\Z""")
+_NAME_BYTES: Final = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz.@~+%-"  # of a folder
+_NAME_SIZE_MAX: Final = 255
+_BEFORE_PATH: Final = b" \t\n\r\f\v\"'(,=:;<>`|"
 _WEB: Final = re.compile(rb"https?://[^/\s]{1,255}\Z")
 _MOUNTED: Final = re.compile(  # what homes stand under, and machines whose path begins behind their name
     rb"(?:(?:(?<![\w.~/-])|(?<=\\[nrt]))/(?:var|usr|export|data|host|rootfs|private/var|System/Volumes/Data"
@@ -61,8 +62,9 @@ def policy_version() -> str:
     for rule in SECRETS:
         digest.update(f"{rule.name}\x1f{rule.literals}\x1f{rule.pattern.pattern}\x1f{rule.pattern.flags}\x1e".encode())
     digest.update(_EMAIL.pattern.encode())
-    for pattern in (_HOME, _HOME_WINDOWS, _SEGMENT, _RELATIVE, _WEB, _MOUNTED):
+    for pattern in (_HOME, _HOME_WINDOWS, _WEB, _MOUNTED):
         digest.update(pattern.pattern)
+    digest.update(_NAME_BYTES + _BEFORE_PATH)
     return digest.hexdigest()[:16]
 
 
@@ -97,11 +99,14 @@ def _begins_path(payload: bytes, at: int) -> bool:
     Letters alone before it say little: it may be an option (`-I/home/kim`), an escape (`\n/home/kim`), a colour.
     """
     before = payload[max(0, at - _LOOK_BEHIND_BYTES) : at]
-    if _WEB.search(before) is not None:
+    rest = before.rstrip(_NAME_BYTES)
+    name = before[len(rest) :]
+    if b"://" in before and _WEB.search(before) is not None:
         return False
-    segment = _SEGMENT.search(before)
-    is_inside = segment is not None and before[: segment.start()].endswith(b"/")
-    return _MOUNTED.search(before) is not None or not (is_inside or _RELATIVE.search(before))
+    is_name = 0 < len(name) <= _NAME_SIZE_MAX
+    goes_on = is_name and rest.endswith(b"/")
+    is_relative = is_name and len(name) > 1 and name[0] != ord("-") and (not rest or rest[-1] in _BEFORE_PATH)
+    return not (goes_on or is_relative) or _MOUNTED.search(before) is not None
 
 
 class Redactor:
