@@ -14,6 +14,7 @@ from typing import Final
 import apsw
 import msgspec
 
+from journal import opening
 from journal.database import explained, open_reader
 from journal.findings import Pin, Report
 from journal.lock import WriterLock
@@ -54,6 +55,7 @@ class Restored:
 def backup(root: DataRoot, folder: Path) -> Backup:
     """Copy the data root's journal, policy and blobs into an empty folder, and verify the copy."""
     policy = root.policy()
+    opening.check_stands(root.journal_file)
     if folder.exists() and any(folder.iterdir()):
         raise RefusedError(f"{folder} is not empty", code="failed_precondition")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)

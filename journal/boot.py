@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import apsw
 import msgspec
 
+from journal import opening
 from journal.database import check_format, open_reader
 from journal.port import JournalReader
 from journal.store import SqliteJournal
@@ -64,7 +65,8 @@ def create_deployment(root: DataRoot, *, clock: Clock, ids: IdSource, encryption
 def open_embedded(root: DataRoot, *, clock: Clock, ids: IdSource, socket: str = "") -> SqliteJournal:
     """Become the journal's writer; UnavailableError names the process and socket that already is."""
     policy = root.policy()
-    return SqliteJournal.open(
+    opening.check_stands(root.journal_file)
+    journal = SqliteJournal.open(
         root.journal_file,
         origin=policy.origin,
         root_public_key=bytes.fromhex(policy.root_key),
@@ -75,6 +77,12 @@ def open_embedded(root: DataRoot, *, clock: Clock, ids: IdSource, socket: str = 
         socket=socket,
         encrypts=policy.encryption == "per-conversation",
     )
+    try:
+        opening.check_begun(root.journal_file, journal.size())
+    except BaseException:
+        journal.close()
+        raise
+    return journal
 
 
 def connect(root: DataRoot, *, clock: Clock, ids: IdSource) -> "SqliteJournal | JournalClient":

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import apsw
 
+from journal import opening
 from journal.body import COLUMNS, Stored
 from journal.database import explained, open_writer, row, rows
 from journal.lock import WriterLock
@@ -39,6 +40,7 @@ class Checked:
 def fsck(root: DataRoot, *, repair: bool = False) -> Checked:
     """Compare what is derived with the entries; repair it when asked. Nobody may write meanwhile."""
     policy = root.policy()
+    opening.check_stands(root.journal_file)
     lock = WriterLock(root.journal_file.with_name("journal.lock"))
     try:
         with explained(place=str(root.journal_file)):

@@ -7,6 +7,7 @@ checkpoint is corruption: stop, name it, remove nothing (ruling 10).
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import apsw
 
@@ -22,6 +23,8 @@ from polyc.keyring import Key, KeyRing
 from polyc.limits import TAIL_VERIFIED_ENTRIES_MAX
 from polyc.merkle import EMPTY_ROOT, Frontier
 
+FILE_SIZE_BYTES_MIN: Final = 512  # SQLite's smallest page
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tail:
@@ -29,6 +32,27 @@ class Tail:
 
     tree: Tree
     note: str
+
+
+def check_stands(path: Path) -> None:
+    """CorruptError when the file of a deployment that was made is gone or empty.
+
+    SQLite would make a new one, and a log that begins anew under an old policy is a fork.
+    """
+    if not path.exists() or path.stat().st_size < FILE_SIZE_BYTES_MIN:
+        raise _gone(path)
+
+
+def check_begun(path: Path, size: int) -> None:
+    """CorruptError for a log without an entry: each begins with its keys, before its policy file is written."""
+    if size == 0:
+        raise _gone(path)
+
+
+def _gone(path: Path) -> CorruptError:
+    return CorruptError(
+        "the journal is gone, its deployment is here", place=str(path), kind="rollback", hint="polyc restore a backup"
+    )
 
 
 def check_wal(path: Path) -> WalReport:

@@ -89,6 +89,7 @@ def verify_file(
     faults: list[Fault] = []
     # 1.
     try:
+        opening.check_stands(path)
         opening.check_wal(path)
         reader = SqliteReader(path, origin=policy.origin, root_public_key=root_public_key)
     except CorruptError as fault:
@@ -106,6 +107,8 @@ def verify_file(
             size, incarnations, end = _extent(path)
         except PolycError as error:
             return _stopped(policy, level, [Fault(kind="database", place=path.name, detail=error.message)])
+        if size == 0:
+            faults.append(Fault(kind="rollback", place="checkpoint 0", detail="no entry: a log begins with its keys"))
         # 3. and 4., side by side
         tree_task = _tree_task(path, policy, size=size, keys=keys, witnesses=witnesses, pins=pins)
         tasks = list(_tasks(path, policy, level, size=size, keys=keys, incarnations=incarnations))

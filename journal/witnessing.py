@@ -46,6 +46,8 @@ def ask(journal: Cosignable, *, url: str, witness: note.Verifier, client: httpx.
     own = client or httpx.Client(timeout=TIMEOUT_S)
     try:
         return _ask(journal, url=url.rstrip("/"), witness=witness, client=own)
+    except (httpx.InvalidURL, httpx.UnsupportedProtocol):
+        raise RefusedError("not the address of a witness", hint="http://HOST:PORT") from None
     except httpx.HTTPError as error:
         raise UnavailableError(f"the witness does not answer: {type(error).__name__}") from None
     finally:

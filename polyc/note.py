@@ -99,7 +99,7 @@ def parse_verifier(vkey: str, *, place: str = "vkey") -> Verifier:
     if len(parts) != 3:
         raise CorruptError("a verifier key has three parts", place=place, kind="vkey")
     raw = decode64(parts[2], place=place)
-    if len(raw) != 33 or raw[0] not in _KINDS or not _is_name(parts[0]):
+    if len(raw) != 33 or raw[0] not in _KINDS or not is_name(parts[0]):
         raise CorruptError("not an Ed25519 or cosignature verifier key", place=place, kind="vkey")
     verifier = Verifier(name=parts[0], kind=raw[0], public_key=raw[1:])
     if parts[1] != verifier.key_id.hex():
@@ -226,7 +226,7 @@ def _parse_signature(row: str, *, place: str) -> SignatureLine:
     if not row.startswith(DASH):
         raise CorruptError("not a signature line", place=place, kind="note")
     name, blank, encoded = row[len(DASH) :].partition(" ")
-    if not blank or not _is_name(name):
+    if not blank or not is_name(name):
         raise CorruptError("signature line has no key name", place=place, kind="note")
     raw = decode64(encoded, place=place)
     if len(raw) < 5:
@@ -234,7 +234,12 @@ def _parse_signature(row: str, *, place: str) -> SignatureLine:
     return SignatureLine(name=name, key_id=raw[:4], signature=raw[4:])
 
 
-def _is_name(name: str) -> bool:
+def is_name(name: str) -> bool:
+    """Whether it is a key's name: not empty, no space of any kind, no plus.
+
+    >>> is_name("example.org/w"), is_name("a b"), is_name("a+b")
+    (True, False, False)
+    """
     return bool(name) and "+" not in name and name.split() == [name]
 
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from artifacts.newest import Newest
 from artifacts.store import DirectoryStore
+from journal import opening
 from journal.findings import Pin
 from journal.reading import SqliteReader
 from journal.store import SqliteJournal
@@ -36,6 +37,7 @@ def size_of(root: DataRoot) -> int:
 def read_only(root: DataRoot, *, journal: Path | None = None) -> SqliteReader:
     """The journal's file (or a copy of it), read beside whoever writes it."""
     policy = root.policy()
+    opening.check_stands(journal or root.journal_file)
     return SqliteJournal.open_read_only(
         journal or root.journal_file,
         origin=policy.origin,

@@ -11,8 +11,10 @@ from polyc.cli.console import note
 from polyc.cli.deployment import opened, root_of
 from polyc.cli.pins import read_only
 from polyc.cli.serving import stop_event
+from polyc.cli.supervising import check_free
 from polyc.cli.vkeys import log_key, witness_key
 from polyc.clock import SystemClock
+from polyc.errors import RefusedError
 from polyc.ids import SystemIds
 
 
@@ -36,6 +38,9 @@ def ask(arguments: Namespace) -> int:
 def serve(arguments: Namespace) -> int:
     """Be a witness for these logs."""
     logs = [log_key(text) for text in arguments.log]
+    if not notes.is_name(arguments.name):
+        raise RefusedError("a witness's name has no spaces and no plus", hint="example.org/w")
+    check_free(arguments.port)
     witness = open_witness(Path(arguments.folder), name=arguments.name, logs=logs, clock=SystemClock(), ids=SystemIds())
     print(witness.verifier, flush=True)
     serve_witness(witness, host="127.0.0.1", port=arguments.port, stop=stop_event())

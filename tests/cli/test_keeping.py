@@ -4,6 +4,7 @@ import json
 import shutil
 from pathlib import Path
 
+import apsw
 import pytest
 
 from journal.reading import SqliteReader
@@ -143,6 +144,51 @@ def test_a_journal_behind_its_tables_is_told(copy: Path, tmp_path: Path) -> None
         leftover.unlink()
     said = polyc(copy, "verify")
     assert said.code == 3, said.out
+
+
+@pytest.mark.parametrize("left", [None, b"", b"x", b"tables"])
+def test_a_deployment_whose_journal_is_gone_does_not_begin_anew(copy: Path, tmp_path: Path, left: bytes | None) -> None:
+    """SQLite would make an empty one, and every command would serve it."""
+    backup, journal = tmp_path / "backup", DataRoot(copy).journal_file
+    assert polyc(copy, "backup", str(backup)).code == 0
+    if left == b"tables":
+        connection = apsw.Connection(str(journal))
+        for (table,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+            connection.execute("DELETE FROM " + table if table != "meta" else "SELECT 1")
+        connection.close()
+    elif left is None:
+        journal.unlink()
+    else:
+        journal.write_bytes(left)
+    before = journal.read_bytes() if journal.exists() else None
+    commands = [
+        ("verify",),
+        ("status",),
+        ("persona", "list"),
+        ("query", "--admin", "SELECT 1"),
+        ("spending", "--persona", "x"),
+    ]
+    commands += [("backup", str(tmp_path / "another")), ("keys", "list"), ("export", str(tmp_path / "export"))]
+    commands += [("fsck",)] if left != b"tables" else []  # to which a file without entries is one in order
+    for command in commands[: None if left != b"tables" else 6]:
+        said = polyc(copy, *command)
+        assert said.code == 3, (command, said.err)
+    if left != b"tables":
+        assert (journal.read_bytes() if journal.exists() else None) == before, "nothing was made in its place"
+    assert polyc(copy, "restore", str(backup)).code == 0
+    assert polyc(copy, "verify").code == 0
+
+
+def test_a_witness_is_asked_and_served_with_arguments_that_fit(root: Path, tmp_path: Path) -> None:
+    witness = "witness.test/w+86045f86+BLV8E+TSYJ5AgmCjsepQSxRhFvZYsE+f9UNTNpOOeITJ"
+    for url in ("nonsense", "ftp://x", "http://[::1"):
+        said = polyc(root, "witness", "ask", url, witness)
+        assert (said.code, "not the address" in said.err) == (1, True), said.err
+    log = polyc(root, "witness", "vkey").out.decode().strip()
+    for name, port in (("two words", "8500"), ("a+b", "8500"), ("w", "99999"), ("w", "0")):
+        said = polyc(root, "witness", "serve", str(tmp_path / "w"), name, "--log", log, "--port", port)
+        assert said.code == 1, said.err
+    assert not (tmp_path / "w").exists()
 
 
 def test_fsck_finds_nothing_in_a_sound_file(root: Path) -> None:
