@@ -14,6 +14,7 @@ from query_plane.searching import SearchCore, open_search
 from query_plane.slots import Slots
 from search.query.engine import SearchEngine
 from tests.query_plane.cores import Journal, core_of, run, until
+from tests.query_plane.deployment import make_deployment
 
 ASKED = b'{"query": "hello"}'
 
@@ -110,8 +111,10 @@ def test_a_bearer_that_is_none_leaves_no_trace(deployment, journal):
     assert journal.events == []
 
 
-def test_a_search_sees_what_was_published_before_it_began(deployment, journal):
+def test_a_search_sees_what_was_published_before_it_began(tmp_path):
     """The edge looks at what is published for every question, whatever it remembers."""
+    deployment = make_deployment(tmp_path / "root")  # its own: another conversation would be counted by others' tests
+    journal = Journal(deployment.journal)
 
     async def go():
         async with core_of(deployment, journal) as core:
@@ -125,6 +128,7 @@ def test_a_search_sees_what_was_published_before_it_began(deployment, journal):
             assert await admitter.snapshot(grant) == second
 
     run(go())
+    deployment.journal.close()
 
 
 def test_a_core_waits_for_its_outcomes(deployment, journal):
