@@ -107,8 +107,6 @@ def verify_file(
             size, incarnations, end = _extent(path)
         except PolycError as error:
             return _stopped(policy, level, [Fault(kind="database", place=path.name, detail=error.message)])
-        if size == 0:
-            faults.append(Fault(kind="rollback", place="checkpoint 0", detail="no entry: a log begins with its keys"))
         # 3. and 4., side by side
         tree_task = _tree_task(path, policy, size=size, keys=keys, witnesses=witnesses, pins=pins)
         tasks = list(_tasks(path, policy, level, size=size, keys=keys, incarnations=incarnations))
@@ -116,9 +114,7 @@ def verify_file(
         outcome, tree, damages = _run(
             [PagesTask(path=str(path)), tree_task, *tasks, *notes], size=size, processes=processes, progress=progress
         )
-        if end > size:
-            detail = f"entries up to {end} that no checkpoint covers"
-            faults.append(Fault(kind="unsealed", place=f"index {size}", detail=detail))
+        faults += _misplaced_ends(size, end)
         faults += outcome.faults
         faults += tree.faults
         # 5.
@@ -280,6 +276,15 @@ def _extent(path: Path) -> tuple[int, list[Incarnation], int]:
         return size or 0, incarnations, end or 0
     finally:
         readers.close()
+
+
+def _misplaced_ends(size: int, end: int) -> Iterator[Fault]:
+    """A log that has not even begun, or goes on behind its latest checkpoint."""
+    if size == 0:
+        yield Fault(kind="rollback", place="checkpoint 0", detail="no entry: a log begins with its keys")
+    if end > size:
+        detail = f"entries up to {end} that no checkpoint covers"
+        yield Fault(kind="unsealed", place=f"index {size}", detail=detail)
 
 
 def _unowned(path: Path, *, size: int) -> Iterator[Fault]:

@@ -305,7 +305,7 @@ class Projector:
         )  # fmt: skip
 
     def _must_rebuild(self, current: Generation) -> bool:
-        """Whether rows of this generation might differ from what a replay would give now."""
+        """Whether rows of this generation, or its search packs, might differ from what a replay would give now."""
         body = current.manifest.body
         return (
             body.fold_version != self.meaning.fold_version
@@ -313,6 +313,7 @@ class Projector:
             or body.layout != self.layout
             or body.writer != WRITER
             or body.trust != trust_digest(self._trust(), size=body.frontier.size)
+            or not self._searchable.reads(body.search)
         )
 
     def _trust(self) -> Trust:

@@ -40,6 +40,10 @@ class Searchable:
         """The same content as a rebuild would have made it."""
         return self._build.compact(previous) if self._build is not None and previous else previous
 
+    def reads(self, packs: Sequence[str]) -> bool:
+        """Whether the search packs are of the version that the build writes."""
+        return self._build is None or self._build.reads(packs)
+
     def missing(self, current: Generation) -> bool:
         """Whether the generation holds text and no search packs."""
         if self._build is None or current.search_packs:

@@ -50,10 +50,10 @@ class OpenIndex:
 class OpenPack:
     """A pack whose files were verified; indexes are opened when first asked for."""
 
-    def __init__(self, store: Store, identity: str) -> None:
+    def __init__(self, store: Store, identity: str, *, any_analyzer: bool = False) -> None:
         self.identity = identity
         self._store = store
-        self.description = read_description(store, identity)
+        self.description = read_description(store, identity, any_analyzer=any_analyzer)
         self.entries: list[PartitionEntry] = decode_partitions(self._verified(PARTITIONS_FILE))
         self.names: Names = decode_names(self._verified(NAMES_FILE))
         self.ordinals = {entry.partition: ordinal for ordinal, entry in enumerate(self.entries)}
@@ -141,9 +141,10 @@ def _total(entries: Sequence[PartitionEntry], name: str) -> Counts:
     )
 
 
-def read_description(store: Store, identity: str) -> PackDescription:
+def read_description(store: Store, identity: str, *, any_analyzer: bool = False) -> PackDescription:
     """A pack's verified list of files."""
-    return verify_description(_read(store, pack_name(identity, PACK_FILE)), identity=identity)
+    content = _read(store, pack_name(identity, PACK_FILE))
+    return verify_description(content, identity=identity, any_analyzer=any_analyzer)
 
 
 def index_files(name: str) -> list[str]:

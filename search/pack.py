@@ -19,7 +19,7 @@ from typing import Final, Literal
 import msgspec
 
 from polyc import canonical
-from polyc.errors import CorruptError
+from polyc.errors import CorruptError, UnavailableError
 from search.analyzer import ANALYZER
 from search.chunk import CHUNKER, REDACTION, Kind, SessionMeta
 
@@ -120,8 +120,18 @@ def pack_name(identity: str, file: str = "") -> str:
     return f"{FOLDER}{identity}/{file}" if file else f"{FOLDER}{identity}"
 
 
-def verify_description(content: bytes, *, identity: str) -> PackDescription:
-    """The description of exactly this pack, of versions this program reads; CorruptError otherwise."""
+class OtherVersionError(UnavailableError):
+    """A pack that another version wrote, by its own rules for words and rows: the projector makes it anew."""
+
+    def __init__(self) -> None:
+        super().__init__("the search packs are of another version", hint="polyc project makes them anew")
+
+
+def verify_description(content: bytes, *, identity: str, any_analyzer: bool = False) -> PackDescription:
+    """The description of exactly this pack; CorruptError when it is not.
+
+    OtherVersionError for one that this program does not search; for who reads its texts alone `any_analyzer` will do.
+    """
     place = pack_name(identity, PACK_FILE)
     if pack_id(content) != identity:
         raise CorruptError("search pack is not the one that was named", place=place, kind="digest")
@@ -129,10 +139,8 @@ def verify_description(content: bytes, *, identity: str) -> PackDescription:
         description = msgspec.convert(canonical.decode(content, place=place), PackDescription, strict=True)
     except msgspec.ValidationError as error:
         raise CorruptError("search pack's list cannot be read", place=place, kind="pack") from error
-    if (description.v, description.schema, description.analyzer) != (1, SCHEMA, ANALYZER):
-        raise CorruptError(
-            "search pack is of another version", place=place, kind="version", hint="polyc project --rebuild"
-        )
+    if (description.v, description.schema) != (1, SCHEMA) or not (any_analyzer or description.analyzer == ANALYZER):
+        raise OtherVersionError
     return description
 
 

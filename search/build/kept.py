@@ -13,7 +13,7 @@ def kept(store: Store, identity: str) -> Iterator[tuple[str, int, str]]:
     The engine's files hold single words beside, and only those that a kept chunk has: a pack is written anew, never
     changed.
     """
-    pack = OpenPack(store, identity)
+    pack = OpenPack(store, identity, any_analyzer=True)  # a text is a text, whatever cut its words
     try:
         for name in INDEX_NAMES:
             for row in range(pack.description.chunks.get(name, 0)):

@@ -10,6 +10,7 @@ Erasure rewrites every pack that holds the partition. Nothing here reads what qu
 import hashlib
 import heapq
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -17,6 +18,7 @@ from msgspec.json import encode as encode_json
 
 from artifacts.files import PackFiles
 from artifacts.store import Store
+from polyc.errors import CorruptError
 from polyc.limits import SEARCH_CLASS_CHUNKS, SEARCH_FAN_IN, SEARCH_MERGE_CHUNKS_MAX, SEARCH_PACK_CHUNKS_MAX
 from search.build.change import PartitionChange
 from search.build.chunker import Text, meta_of, texts_of
@@ -34,6 +36,7 @@ from search.pack import (
     FileEntry,
     IndexName,
     Names,
+    OtherVersionError,
     PartitionEntry,
     describe,
     encode_partitions,
@@ -99,6 +102,19 @@ class SearchBuild:
         self._store = store
         self._check = check
         self._sizes: dict[str, int] = {}
+        self._read: set[str] = set()  # packs of this version
+
+    def reads(self, packs: Sequence[str]) -> bool:
+        """Whether all packs are of this program's version; of a damaged one it is for its readers to tell."""
+        try:
+            for identity in packs:
+                if identity not in self._read:
+                    with suppress(CorruptError):
+                        read_description(self._store, identity)
+                    self._read.add(identity)
+        except OtherVersionError:
+            return False
+        return True
 
     def extend(self, previous: Sequence[str], changes: Sequence[PartitionChange]) -> tuple[str, ...]:
         """The packs of the next generation: the previous ones, what is new, and the merges that are due."""

@@ -30,6 +30,9 @@ from projector.replay import StoppedError
 from projector.status import status
 from projector.verify import verify_artifacts
 from projector.workers import Workers
+from search import pack
+from search.build import kept
+from search.opened import OpenPack
 from tests.support.archive import contents, fleet
 from tests.support.conversations import conversation, partition_of, turn
 
@@ -100,6 +103,32 @@ def test_honest_artifacts_verify_and_status_tells_the_lag(deployment: Deployment
     assert result.difference is None
     deployment.projector.run_once()
     assert status(deployment.journal, deployment.store, clock=deployment.clock).lag_s == 0.0
+
+
+def test_search_packs_of_another_version_are_made_anew_by_whoever_projects(
+    deployment: Deployment, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deployment.projector.run_once()
+    now = deployment.reader().latest()
+    with monkeypatch.context() as earlier:
+        earlier.setattr(pack, "ANALYZER", "agent-text/0")
+        older = DirectoryStore(deployment.root.path / "older")
+        deployment.projector_into(older).run_once()
+    before = deployment.reader(older).latest()
+    assert before.search_packs != now.search_packs
+    with pytest.raises(pack.OtherVersionError):
+        OpenPack(older, before.search_packs[0])
+    texts = [text for _, _, text in kept(older, before.search_packs[0])]
+    assert texts == [text for _, _, text in kept(deployment.store, now.search_packs[0])], (
+        "they can be read all the same"
+    )
+
+    deployment.projector_into(older).run_once()
+
+    after = deployment.reader(older).latest()
+    assert after.number > before.number
+    assert after.search_packs == now.search_packs
+    assert deployment.projector_into(older).run_once() is None, "once"
 
 
 def processes(deployment: Deployment, store: Path) -> Workers:
