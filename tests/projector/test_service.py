@@ -217,6 +217,19 @@ def test_a_query_alone_publishes_nothing_until_a_slow_tick(archive: Archive) -> 
     assert texts(archive.latest(), "conv-a", "credentials-202601") == ["one", "two", "minted"]
 
 
+def test_a_query_alone_asks_for_nothing_that_only_a_key_can_change(archive: Archive) -> None:
+    archive.publish()
+    asked: list[str] = []
+    keyring = archive.journal.keyring
+    archive.journal.keyring = lambda: asked.append("keys") or keyring()
+    archive.journal.say("query-audit-edge-20260101", cm.say("asked"), cm.COMMIT)
+    assert archive.projector.run_once(slow=False, make_searchable=False) is None
+    assert asked == []
+    archive.converse("conv-a", "two")
+    assert archive.projector.run_once(slow=False) is not None
+    assert asked != [], "whatever else moves, a rebuild may be due"
+
+
 def test_the_service_takes_slow_partitions_every_five_seconds(archive: Archive) -> None:
     following = Following(archive)
     try:
