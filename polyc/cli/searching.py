@@ -14,7 +14,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -27,7 +27,12 @@ from polyc.ids import imported_partition
 from query_plane.search_client import SearchClient
 from search.query.answer import Hit, SearchAnswer
 from search.query.display import one_line, visible
+from search.query.request import SHORT_ID_MIN
 from search.query.wire import FilterBody, FreshnessBody, SearchBody, format_time
+
+if TYPE_CHECKING:
+    from polyc.cli.deployment import Deployment
+    from query_plane.answer import Answer
 
 # The harness's own word for the conversation it runs, in the environment of the commands it starts.
 _SESSION_VARIABLES: Final = (("CLAUDE_CODE_SESSION_ID", "claude-code"), ("CODEX_THREAD_ID", "codex"))
@@ -82,25 +87,22 @@ def show(arguments: Namespace) -> int:
     from polyc.cli.deployment import opened
     from polyc.cli.granting import mint
     from polyc.cli.output import write_rows
-    from query_plane.local import run_local
 
     root = default_data_root(arguments.data_root)
     partition, position = _target(root, arguments)
     with opened(root) as deployment:
         token, _ = mint(deployment, admin=arguments.admin, persona=arguments.persona)
-        answer = run_local(
-            deployment.root,
-            token,
-            _SHOW,
-            port=deployment.journal,
-            clock=deployment.clock,
-            ids=deployment.ids,
-            parameters={
-                "partition": partition,
-                "low": 0 if position is None else position - arguments.context,
-                "high": 2**62 if position is None else position + arguments.context,
-            },
-        )
+        between = {
+            "low": 0 if position is None else position - arguments.context,
+            "high": 2**62 if position is None else position + arguments.context,
+        }
+        answer = _rows(deployment, token, _SHOW, {"partition": partition, **between})
+        if not answer.rows and len(partition) >= SHORT_ID_MIN:
+            named = _rows(deployment, token, _NAMED, {"name": partition}).rows
+            if len(named) > 1:
+                raise RefusedError("a conversation's name is ambiguous", hint="give more of its characters")
+            if named:
+                answer = _rows(deployment, token, _SHOW, {"partition": named[0][0], **between})
     if not answer.rows:
         raise RefusedError("there is no such event in what you may read", code="not_found", hint="polyc search WORDS")
     columns = [column.name for column in answer.columns]
@@ -110,6 +112,20 @@ def show(arguments: Namespace) -> int:
     for row in answer.rows:
         _print_event(dict(zip(columns, row, strict=True)), marked=position)
     return 0
+
+
+def _rows(deployment: "Deployment", token: str, sql: str, parameters: Mapping[str, object]) -> "Answer":
+    from query_plane.local import run_local
+
+    return run_local(
+        deployment.root,
+        token,
+        sql,
+        port=deployment.journal,
+        clock=deployment.clock,
+        ids=deployment.ids,
+        parameters=parameters,
+    )
 
 
 def render(answer: SearchAnswer, *, colour: bool, verbose: bool) -> str:
@@ -286,7 +302,7 @@ def current_session(environment: Mapping[str, str]) -> tuple[str, ...]:
     return (imported_partition(*named[0]),) if len(named) == 1 else ()
 
 
-_PLACE: Final = re.compile(r"(conv-[a-z0-9-]{1,64})(?:@([1-9][0-9]{0,17}))?")
+_PLACE: Final = re.compile(r"(conv-[a-z0-9-]{1,64}|[a-z0-9-]{8,64})(?:@([1-9][0-9]{0,17}))?")
 _CHUNK: Final = re.compile(r"[0-9a-f]{8,32}")
 _SHOW: Final = """
 SELECT partition, position, turn_id, 'message' AS event, role AS who, occurred_at, text
@@ -304,21 +320,27 @@ FROM tool_calls WHERE partition = $partition AND position BETWEEN $low AND $high
 ORDER BY position, event
 """
 
+_NAMED: Final = """
+SELECT DISTINCT partition FROM messages
+WHERE starts_with(partition, $name) OR starts_with(partition, 'conv-' || $name)
+  OR starts_with(partition, 'conv-imp-' || $name)
+ORDER BY partition LIMIT 2
+"""
+
 
 def _target(root: DataRoot, arguments: Namespace) -> tuple[str, int | None]:
-    """The place a target names: `conv-…`, `conv-…@7`, or the id of a result."""
+    """The place a target names: the id of a result, or a conversation or the beginning of one, maybe with `@7`."""
+    if _CHUNK.fullmatch(arguments.target):
+        body = SearchBody(filters=FilterBody(ids=(arguments.target,)), limit=2, mode="lexical")
+        answer = _ask(root, arguments, body)
+        if answer.window.more_available or len({hit.citation for hit in answer.results}) > 1:
+            raise RefusedError("the id is ambiguous", hint="give more of its digits")
+        if answer.results:
+            return answer.results[0].partition, answer.results[0].position
     match = _PLACE.fullmatch(arguments.target)
-    if match is not None:
-        return match.group(1), int(match.group(2)) if match.group(2) else None
-    if not _CHUNK.fullmatch(arguments.target):
+    if match is None:
         raise RefusedError("not an event, a conversation or a result's id", hint="polyc show conv-…@7")
-    body = SearchBody(filters=FilterBody(ids=(arguments.target,)), limit=2, mode="lexical")
-    answer = _ask(root, arguments, body)
-    if not answer.results:
-        raise RefusedError("there is no such result in what you may read", code="not_found")
-    if answer.window.more_available or len({hit.citation for hit in answer.results}) > 1:
-        raise RefusedError("the id is ambiguous", hint="give more of its digits")
-    return answer.results[0].partition, answer.results[0].position
+    return match.group(1), int(match.group(2)) if match.group(2) else None
 
 
 def _print_event(row: Mapping[str, object], *, marked: int | None) -> None:

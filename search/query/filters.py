@@ -8,7 +8,7 @@ import tantivy
 from polyc.errors import RefusedError
 from search.chunk import KINDS, Kind, SessionMeta
 from search.pack import IndexName, Names
-from search.query.request import Filters, SearchRequest
+from search.query.request import SHORT_ID_MIN, Filters, SearchRequest
 from search.query.scope import ScopedPack
 from search.query.spelling import spelled
 
@@ -17,7 +17,6 @@ INDEX_KINDS: Final[dict[IndexName, frozenset[Kind]]] = {
     "main": frozenset(KINDS) - {"output"},
     "outputs": frozenset({"output"}),
 }
-SHORT_ID_MIN: Final = 8
 
 
 def partition_filter(schema: Any, scoped: ScopedPack) -> Any | None:

@@ -29,6 +29,7 @@ SCOPE_WEIGHTS: Final[dict[ContentScope, dict[Kind, float]]] = {
     "calls": {"call": 1.0},
     "outputs": {"output": 1.0},
 }
+SHORT_ID_MIN: Final = 8  # characters of a conversation's id that may name it
 CHUNK_ID: Final = re.compile(r"[0-9a-f]{8,32}")
 EVENT_TYPES: Final[dict[str, Kind]] = {
     "message": "transcript",

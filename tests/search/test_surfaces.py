@@ -27,6 +27,8 @@ def test_the_command_line_finds_shows_and_cites(root, word):
     assert shown.code == 0, shown.err
     by_id = polyc(root, "show", "--persona", "maren", first["id"])
     assert by_id.out == shown.out
+    by_short_name = polyc(root, "show", "--persona", "maren", f"{first['session']}@{first['position']}")
+    assert by_short_name.out == shown.out
     start, end = first["snippet"]["start_byte"], first["snippet"]["end_byte"]
     row = polyc(
         root, "query", "--admin", "--format", "json",
@@ -35,6 +37,21 @@ def test_the_command_line_finds_shows_and_cites(root, word):
     if first["kind"] in {"transcript", "summary"}:
         text = json.loads(row.out.splitlines()[0])["text"].encode()
         assert text[start:end].decode() == first["snippet"]["text"]
+
+
+def test_a_conversation_is_shown_by_its_name_or_the_beginning_of_it(root, word):
+    answer = json.loads(polyc(root, "search", "--admin", "--format", "json", word).out)
+    partition = answer["results"][0]["partition"]
+    whole = polyc(root, "show", "--admin", partition).out
+    assert whole
+    for name in (partition[:-4], answer["results"][0]["session"], answer["results"][0]["session"][:8]):
+        assert polyc(root, "show", "--admin", name).out == whole, name
+    several = polyc(root, "show", "--admin", "conv-imp")
+    assert (several.code, "ambiguous" in several.err) == (1, True)
+    for unknown in ("deadbeef", "zzzzzzzz", "conv-nobody"):
+        assert "there is no such event" in polyc(root, "show", "--admin", unknown).err
+    assert polyc(root, "show", "--persona", "stranger", partition[:-4]).code == 1
+    assert "not an event" in polyc(root, "show", "--admin", "short").err
 
 
 def test_text_output_is_for_people(root, word):

@@ -22,7 +22,9 @@ def add_search(tree: Tree) -> None:
     add_subject(leaf)
     leaf.add_argument("--context", metavar="N", type=int, default=0, help="events before and after it, too")
     leaf.add_argument("--format", choices=("text", "table", "json", "csv"), help="default: text")
-    leaf.add_argument("target", metavar="TARGET", help="a result's id, conv-…@POSITION, or conv-… for the whole")
+    leaf.add_argument(
+        "target", metavar="TARGET", help="a result's id, or a conversation or its beginning, whole or @POSITION"
+    )
 
     _semantic(tree.group("semantic", "search by meaning: an opt-in beside the lexical search"))
 
