@@ -18,6 +18,11 @@ from polyc.limits import SEARCH_LIMIT_DEFAULT, SEARCH_WAIT_MS_MAX
 from search.query.cursor import peek_asked_at
 from search.query.request import ContentScope, Filters, Mode, SearchRequest
 
+# One escape of a JSON string; backslashes come in pairs, so the next one begins where this one ends.
+_ESCAPE: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
 Refresh = Literal["background", "off", "wait"]
 
 
@@ -91,12 +96,11 @@ def _body_of(content: bytes) -> SearchBody:
     try:
         return _decoder.decode(content)
     except msgspec.DecodeError:
-        if b"\\u" not in content:
-            raise
-        import json  # noqa: PLC0415 the strict decoder is all that is ever needed otherwise
+        return _decoder.decode(_ESCAPE.sub(_whole, content))
 
-        whole = json.dumps(json.loads(content), ensure_ascii=False)
-        return _decoder.decode(whole.encode("utf-8", "replace"))
+
+def _whole(escape: re.Match[bytes]) -> bytes:
+    return b"?" if escape["half"] else escape[0]
 
 
 def asked_of(body: SearchBody, *, now_us: int) -> Asked:

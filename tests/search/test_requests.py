@@ -43,7 +43,10 @@ def test_half_a_surrogate_pair_is_text_too():
     """A search box can cut an emoji in two; what is no JSON for other reasons stays none."""
     asked = decode_body(b'{"query": "points \\ud83d"}', now_us=0)
     assert asked.request.text == "points ?"
-    assert decode_body(b'{"query": "\\ud83d\\ude00"}', now_us=0).request.text == "😀"
+    for said, text in (
+        (rb"\ud83d\ude00", "😀"), (rb"\ud83d\ud83d\ude00\udE00", "?😀?"), (rb"\\ud83d \ud83d", "\\ud83d ?"), (rb"\udc00\n", "?\n"),
+    ):  # fmt: skip
+        assert decode_body(b'{"query": "%b"}' % said, now_us=0).request.text == text
     for content in (
         b'{"query": "\\ud83d"', b'{"query": "\\ud83d", "x": 1}', b'{"limit": NaN, "query": "\\ud83d"}', b'"\\ud83d"',
         b'{"query": "\\ud83d\xff"}', b"[" * 100_000 + b'"\\ud83d"', b'{"query": "\\uZZZZ"}',
