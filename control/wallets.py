@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from control import conversations
 from control.context import ControlContext
 from control.wallet_book import wallet_key
-from facts import codec
+from facts import codec, eip712
 from facts.events import WalletLink
 from polyc import signing
 from polyc.errors import RefusedError
@@ -149,11 +149,9 @@ def _holds(challenge: Challenge, signature: str) -> bool:
         return account is not None and raw is not None and signing.verify(account, raw, challenge.text.encode())
     if not _SIGNATURE.fullmatch(signature):
         return False
-    account_module, messages = _eth_account()
+    account, messages = _eth_account()
     try:
-        signer = account_module.Account.recover_message(
-            messages.encode_defunct(text=challenge.text), signature=signature
-        )
+        signer = account.recover_message(messages.encode_defunct(text=challenge.text), signature=signature)
     except Exception:  # the library raises several unrelated kinds for signatures that are none
         return False
     return str(signer).lower() == challenge.wallet.lower()
@@ -161,11 +159,9 @@ def _holds(challenge: Challenge, signature: str) -> bool:
 
 def _eth_account() -> tuple[Any, Any]:
     try:
-        import eth_account  # noqa: PLC0415 an optional extra
-        import eth_account.messages  # noqa: PLC0415 an optional extra
+        return eip712.library()
     except ImportError:
         raise RefusedError("EIP-155 wallets need the extra eth-account", code="failed_precondition") from None
-    return eth_account, eth_account.messages
 
 
 def _unbase58(text: str) -> bytes | None:

@@ -7,6 +7,7 @@ whatever network was paid on, for that stands in the payload. Whether the extra 
 
 import importlib.util
 import re
+import sys
 from typing import Any, Final
 
 DOMAIN: Final = {"name": "x402 receipt", "version": "1", "chainId": 1}
@@ -29,19 +30,31 @@ def available() -> bool:
     return importlib.util.find_spec("eth_account") is not None
 
 
+def library() -> tuple[Any, Any]:
+    """eth-account's `Account` and `messages`; ImportError without the extra.
+
+    One of its own imports (py_ecc) lets this whole process recurse 100,000 deep. Parsers in C recurse on the C stack:
+    from then on a document of brackets, which anybody can send, would not be refused but end the process.
+    """
+    limit = sys.getrecursionlimit()
+    try:
+        from eth_account import Account, messages  # noqa: PLC0415 optional, and slow to import
+    finally:
+        sys.setrecursionlimit(limit)
+    return Account, messages
+
+
 def recover(payload: dict[str, Any], signature: str) -> tuple[bytes, bytes]:
     """The 20 bytes of the address that signed the payload, and the digest it signed; ValueError when there is none.
 
     The payload is used exactly as it was sent: every member of the schema and no other (§5.5 step 3).
     """
-    from eth_account import Account  # noqa: PLC0415 optional, and slow to import
-    from eth_account.messages import encode_typed_data  # noqa: PLC0415 same
-
+    account, messages = library()
     if not _SIGNATURE.fullmatch(signature) or payload.keys() != _MEMBERS:
         raise ValueError("not an EIP-712 receipt")
     try:
-        message = encode_typed_data(DOMAIN, RECEIPT_TYPES, payload)
-        address: str = Account.recover_message(message, signature=signature)
+        message = messages.encode_typed_data(DOMAIN, RECEIPT_TYPES, payload)
+        address: str = account.recover_message(message, signature=signature)
     except Exception:  # eth-account's own families of errors have no common root but this one
         raise ValueError("no signer can be recovered") from None
     return bytes.fromhex(address[2:]), bytes(message.header + message.body)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from facts import eip712
 from facts.events import RoutineRun, RoutineStep
 from facts.partition import open_fold
 from facts.trust import Trust
@@ -238,12 +239,12 @@ def test_a_challenge_is_its_personas_and_ends(ada, url, local, deployment) -> No
 
 
 def test_an_ethereum_wallet_signs_as_eip_191_says(ada, deployment) -> None:
-    account_module = pytest.importorskip("eth_account")
-    from eth_account.messages import encode_defunct
-
-    account = account_module.Account.from_key(bytes(range(1, 33)))
+    if not eip712.available():
+        pytest.skip("the extra eip712 is not installed")
+    accounts, messages = eip712.library()
+    account = accounts.from_key(bytes(range(1, 33)))
     challenge = ada.post("/api/wallets", wallet=account.address, network="eip155:1").json()
-    signed = account.sign_message(encode_defunct(text=challenge["text"]))
+    signed = account.sign_message(messages.encode_defunct(text=challenge["text"]))
     path = f"/api/wallets/challenges/{challenge['challenge_id']}"
     assert ada.post(path, signature="0x" + signed.signature.hex().removeprefix("0x")).json() == {"linked": True}
 

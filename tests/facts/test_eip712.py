@@ -1,6 +1,8 @@
 """Receipts signed as EIP-712 typed data: verified where the extra is installed, else of an unsupported form."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 
@@ -23,8 +25,15 @@ SIGNER = ReceiptSigner(
 )
 
 
+def library():
+    """eth-account, imported so that it leaves the recursion limit of all other tests alone."""
+    if not eip712.available():
+        pytest.skip("the extra eip712 is not installed")
+    return eip712.library()
+
+
 def receipt(payload=PAYLOAD, *, name="x402 receipt", chain=1, key=b"\x01" * 32):
-    account = pytest.importorskip("eth_account").Account.from_key(key)
+    account = library()[0].from_key(key)
     domain = {"name": name, "version": "1", "chainId": chain}
     signed = account.sign_typed_data(domain, eip712.RECEIPT_TYPES, payload)
     return json.dumps({"payload": payload, "signature": f"0x{bytes(signed.signature).hex()}"})
@@ -85,7 +94,7 @@ def test_members_of_other_types_are_malformed(changes):
 
 def test_the_digest_is_the_one_that_the_standard_prescribes():
     """EIP-712 by hand over the extension's schema (§5.3), with nothing of the library but its hash and curve."""
-    account = pytest.importorskip("eth_account").Account
+    account, _ = library()
     keccak = pytest.importorskip("eth_utils").keccak
     receipt_type = (
         "Receipt(uint256 version,string network,string resourceUrl,string payer,uint256 issuedAt,string transaction)"
@@ -106,3 +115,14 @@ def test_the_digest_is_the_one_that_the_standard_prescribes():
 def test_without_the_extra_the_form_is_unsupported(monkeypatch):
     monkeypatch.setattr(eip712, "available", lambda: False)
     assert verdict("{}") == "unsupported_format"
+
+
+@pytest.mark.parametrize(
+    ("imported", "kept"), [("from facts import eip712; eip712.library()", True), ("import eth_account", False)]
+)
+def test_the_library_may_not_let_this_process_recurse_without_an_end(imported, kept):
+    """The second case is the library's own way, which is why there is a rule."""
+    library()
+    program = f"import sys; before = sys.getrecursionlimit(); {imported}; print(sys.getrecursionlimit() == before)"
+    told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
+    assert told == f"{kept}\n"
