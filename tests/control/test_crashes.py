@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
@@ -32,7 +33,7 @@ STEPS = ["dispatch_intent", "refusal", "model_call", "tool_result", "turn_comple
 
 
 @pytest.fixture
-def root(tmp_path) -> DataRoot:
+def root(tmp_path) -> Iterator[DataRoot]:
     root = DataRoot(tmp_path / "root")
     boot.create_deployment(root, clock=SystemClock(), ids=SystemIds())
     (tmp_path / "talk.py").write_text(PREAMBLE + PROGRAM)
@@ -42,7 +43,8 @@ def root(tmp_path) -> DataRoot:
     file = root.path / "harnesses.json"
     file.write_text(json.dumps(config))
     file.chmod(0o600)
-    return root
+    yield root
+    (root.path / "go").touch()  # a harness whose Control died before it could say so goes on, and ends
 
 
 def opened(root: DataRoot):
