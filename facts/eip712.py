@@ -36,11 +36,13 @@ def library() -> tuple[Any, Any]:
     One of its own imports (py_ecc) lets this whole process recurse 100,000 deep. Parsers in C recurse on the C stack:
     from then on a document of brackets, which anybody can send, would not be refused but end the process.
     """
-    limit = sys.getrecursionlimit()
+    limit = sys.getrecursionlimit()  # before the look: while the module is not there, nobody has raised it
+    is_first = "eth_account" not in sys.modules  # who comes beside the first leaves the limit to that one
     try:
         from eth_account import Account, messages  # noqa: PLC0415 optional, and slow to import
     finally:
-        sys.setrecursionlimit(limit)
+        if is_first:
+            sys.setrecursionlimit(limit)
     return Account, messages
 
 

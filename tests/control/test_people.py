@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from facts import eip712
 from facts.events import RoutineRun, RoutineStep
 from facts.partition import open_fold
 from facts.trust import Trust
@@ -15,6 +14,7 @@ from polyc.durable import write_file
 from polyc.published import EdgeTrust
 from tests.control.harness_programs import PREAMBLE, PROGRAMS
 from tests.control.serving import Client, serving
+from tests.support.ethereum import eth_account
 
 BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
@@ -239,9 +239,7 @@ def test_a_challenge_is_its_personas_and_ends(ada, url, local, deployment) -> No
 
 
 def test_an_ethereum_wallet_signs_as_eip_191_says(ada, deployment) -> None:
-    if not eip712.available():
-        pytest.skip("the extra eip712 is not installed")
-    accounts, messages = eip712.library()
+    accounts, messages = eth_account()
     account = accounts.from_key(bytes(range(1, 33)))
     challenge = ada.post("/api/wallets", wallet=account.address, network="eip155:1").json()
     signed = account.sign_message(messages.encode_defunct(text=challenge["text"]))

@@ -10,6 +10,7 @@ from facts import eip712
 from facts.receipts import ReceiptError, verify
 from facts.trust import ReceiptSigner
 from tests.facts.payment import NETWORK, PAYER, RESOURCE
+from tests.support.ethereum import eth_account
 
 ADDRESS = bytes.fromhex("1a642f0e3c3af545e7acbd38b07251b3990914f1")  # of the private key 01…01
 PAYLOAD = {
@@ -25,15 +26,8 @@ SIGNER = ReceiptSigner(
 )
 
 
-def library():
-    """eth-account, imported so that it leaves the recursion limit of all other tests alone."""
-    if not eip712.available():
-        pytest.skip("the extra eip712 is not installed")
-    return eip712.library()
-
-
 def receipt(payload=PAYLOAD, *, name="x402 receipt", chain=1, key=b"\x01" * 32):
-    account = library()[0].from_key(key)
+    account = eth_account()[0].from_key(key)
     domain = {"name": name, "version": "1", "chainId": chain}
     signed = account.sign_typed_data(domain, eip712.RECEIPT_TYPES, payload)
     return json.dumps({"payload": payload, "signature": f"0x{bytes(signed.signature).hex()}"})
@@ -94,7 +88,7 @@ def test_members_of_other_types_are_malformed(changes):
 
 def test_the_digest_is_the_one_that_the_standard_prescribes():
     """EIP-712 by hand over the extension's schema (§5.3), with nothing of the library but its hash and curve."""
-    account, _ = library()
+    account, _ = eth_account()
     keccak = pytest.importorskip("eth_utils").keccak
     receipt_type = (
         "Receipt(uint256 version,string network,string resourceUrl,string payer,uint256 issuedAt,string transaction)"
@@ -122,7 +116,27 @@ def test_without_the_extra_the_form_is_unsupported(monkeypatch):
 )
 def test_the_library_may_not_let_this_process_recurse_without_an_end(imported, kept):
     """The second case is the library's own way, which is why there is a rule."""
-    library()
+    eth_account()
     program = f"import sys; before = sys.getrecursionlimit(); {imported}; print(sys.getrecursionlimit() == before)"
     told = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert told == f"{kept}\n"
+
+
+TWO_AT_ONCE = """
+import sys, threading
+from facts import eip712
+before = sys.getrecursionlimit()
+first = threading.Thread(target=eip712.library)
+first.start()
+while sys.getrecursionlimit() == before and first.is_alive():
+    pass
+eip712.library()  # begins while the first one's import has raised the limit
+first.join()
+print(sys.getrecursionlimit() == before)
+"""
+
+
+def test_who_imports_it_beside_another_keeps_the_same_limit():
+    eth_account()
+    told = subprocess.run([sys.executable, "-c", TWO_AT_ONCE], capture_output=True, text=True, check=True).stdout
+    assert told == "True\n"
